@@ -68,9 +68,12 @@ class DriverEnv:
         """Return whether the sums are the result."""
         return f.icmp("eq", self.epilogue, f.zero(lt.PTR))
 
-    def finish(self, f: FunctionBuilder, sums: Value, place: Sequence[Value]) -> None:
-        """Call the epilogue, if there is one, on rows of sums; `place`: see `emit_epilogue`."""
-        arguments = [self.outer, sums, *place]
+    def finish(self, f: FunctionBuilder, sums: Value, block: Sequence[Value]) -> None:
+        """Call the epilogue, if there is one, on rows of sums.
+
+        `block`: batch, row, rows, row step, column and columns (`emit_epilogue`).
+        """
+        arguments = [self.outer, sums, *block]
 
         def run() -> None:
             f.call_indirect(self.epilogue, lt.VOID, list(EPILOGUE), arguments)
@@ -101,16 +104,16 @@ def open_driver(
     size = f.const(lt.I64, (len(parameters) + micro_kernels) * SLOT_BYTES)
     outer = f.gep(block, f.mul(parts, size))
     if first_chunk:
-        place = parameters.index(first_chunk)
+        number_of_first = parameters.index(first_chunk)
 
         def later(number: Value, values: list[Value]) -> list[Value]:
             following = f.gep(env_block, f.mul(number, size))
-            is_there = f.icmp("sle", slot(lt.I64, following, place), chunk)
+            is_there = f.icmp("sle", slot(lt.I64, following, number_of_first), chunk)
             return [f.select(is_there, following, values[0])]
 
         env_block = block
         (block,) = f.loop(1, parts, 1, [block], later)
-        chunk = f.sub(chunk, slot(lt.I64, block, place))
+        chunk = f.sub(chunk, slot(lt.I64, block, number_of_first))
     given = {name: slot(lt.I64, block, number) for number, name in enumerate(parameters)}
     micro = tuple(slot(lt.PTR, block, len(parameters) + number) for number in range(micro_kernels))
     return f, DriverEnv(lhs, rhs, result, scratch, chunk, given, micro, epilogue, outer)

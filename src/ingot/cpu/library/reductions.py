@@ -38,9 +38,9 @@ def match_reduction(request: Request) -> LibraryKernel | str:
 
 
 def common_reductions(target: TargetSpec) -> Iterator[LibraryPart]:
-    """Load what sums, maxima and places of maxima and minima need in f32."""
+    """Load what sums, maxima and indices of maxima and minima need in f32."""
     folds = [_reduction(opcode, *case) for opcode, case in product(COMMON_FOLDS, COMMON)]
-    folds += [_place(direction, dim) for direction, dim in product(("GT", "LT"), (0, 1))]
+    folds += [_argminmax(direction, dim) for direction, dim in product(("GT", "LT"), (0, 1))]
     for fold in folds:
         kernel = collapse(build_loop_kernel(fold))
         found = match_reduction(Request(kernel, target))
@@ -57,10 +57,10 @@ def _reduction(opcode: str, shape: tuple[int, ...], dims: tuple[int, ...]) -> Co
     return build.build(build.reduce(array, start, dimensions=dims, to_apply=folder))
 
 
-def _place(direction: str, dim: int) -> Computation:
-    """Return the place of the greatest (GT) or least (LT) on a dimension, as JAX writes it."""
+def _argminmax(direction: str, dim: int) -> Computation:
+    """Return the index of the greatest (GT) or least (LT) on a dimension, as JAX writes it."""
     fold = Builder("choice")
-    left, place, right, other = (
+    left, index, right, other = (
         fold.parameter(number, Shape.array(element, ()))
         for number, element in enumerate((F32, S32, F32, S32))
     )
@@ -68,13 +68,13 @@ def _place(direction: str, dim: int) -> Computation:
         fold.compare(left, right, direction=direction), fold.compare(left, left, direction="NE")
     )
     is_same = fold.compare(left, right, direction="EQ")
-    is_first = fold.compare(place, other, direction="LT")
+    is_first = fold.compare(index, other, direction="LT")
     stays = fold.or_(wins, fold.and_(is_same, is_first))
-    pair = fold.tuple_(fold.select(wins, left, right), fold.select(stays, place, other))
-    build = Builder("place")
+    pair = fold.tuple_(fold.select(wins, left, right), fold.select(stays, index, other))
+    build = Builder("argminmax")
     matrix = build.parameter(0, Shape.array(F32, (4096, 1024)))
-    places = build.iota(shape=Shape.array(S32, (4096, 1024)), iota_dimension=dim)
+    indices = build.iota(shape=Shape.array(S32, (4096, 1024)), iota_dimension=dim)
     worst = build.constant(float("-inf") if direction == "GT" else float("inf"), F32)
     starts = (worst, build.constant(0, S32))
-    folded = build.reduce(matrix, places, *starts, dimensions=(dim,), to_apply=fold.build(pair))
+    folded = build.reduce(matrix, indices, *starts, dimensions=(dim,), to_apply=fold.build(pair))
     return build.build(folded)

@@ -45,18 +45,18 @@ def sort_network(kernel: SortKernel) -> LoopKernel | str:
         return f"its rows do not have 2 to {longest} elements"
     rows = (Axis("@0", kernel.outer), Axis("@1", kernel.inner))
     grid = tuple(axis for axis in rows if axis.extent != 1) or rows[:1]
-    places = [_index(kernel, grid, position) for position in range(length)]
+    indices = [_index(kernel, grid, position) for position in range(length)]
     elements = [
-        tuple(ex.load(number, place, kernel.buffers[number].dtype) for number in kernel.operands)
-        for place in places
+        tuple(ex.load(number, index, kernel.buffers[number].dtype) for number in kernel.operands)
+        for index in indices
     ]
     results = _sorted(kernel, elements)
     if len(walk(tuple(value for element in results for value in element))) > MOST_NODES:
         return f"the network would have more than {MOST_NODES} expressions"
     first = len(kernel.buffers) - len(kernel.operands)
     stores = tuple(
-        Store(first + number, place, value)
-        for place, element in zip(places, results, strict=True)
+        Store(first + number, index, value)
+        for index, element in zip(indices, results, strict=True)
         for number, value in enumerate(element)
     )
     return LoopKernel(grid, (Pass((), (), stores),), kernel.buffers)

@@ -65,11 +65,11 @@ class DotProducts:
     def name(self) -> str:
         """A name that says all of it: equal names, equal code."""
         kind = f"{self.element.suffix}{'f' * self.fma}{'e' * self.is_even}"
-        place = "shared_dots" if self.is_shared else "dots"
+        prefix = "shared_dots" if self.is_shared else "dots"
         types = "" if self.converts is None else "".join(f"_{item.name}" for item in self.converts)
         words = f"_words{self.factors}" if self.factors > 1 else ""
         block = f"{self.rows}x{self.columns}x{self.lanes}"
-        return f"{place}_{kind}_{block}_{strides_text(self)}{types}{words}"
+        return f"{prefix}_{kind}_{block}_{strides_text(self)}{types}{words}"
 
     @property
     def is_shifted(self) -> bool:
@@ -172,11 +172,11 @@ class DotProducts:
             sums = [f.sub(value, shifts[at // self.rows]) for at, value in enumerate(sums[:count])]
         rows = [sums[row :: self.rows] for row in range(self.rows)]
 
-        def place(row: int, column: int) -> Value:
+        def address(row: int, column: int) -> Value:
             start = f.gep(c, f.imul(strides["c_row"], row), self.element)
             return f.gep(start, column, self.element)
 
-        store_totals(f, rows, place)
+        store_totals(f, rows, address)
         f.ret()
 
     def _load(self, f: FunctionBuilder, pointer: Value, side: int, mask: Value | None) -> Value:

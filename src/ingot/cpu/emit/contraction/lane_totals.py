@@ -24,9 +24,9 @@ GROUPED_BITS = (32, 64)
 def store_totals(
     f: FunctionBuilder,
     rows: Sequence[Sequence[Value]],
-    place: Callable[[int, int], Value],
+    address: Callable[[int, int], Value],
 ) -> None:
-    """Store the total of the lanes of each vector of `rows`; `place`: its address by row, column.
+    """Store the total of the lanes of each vector of `rows`; `address`: where, by row and column.
 
     Columns of a row lie beside each other.
     """
@@ -44,7 +44,7 @@ def store_totals(
             while end < len(part) and part[end][0] == row:
                 end += 1
             stored = f.shuffle(totals, totals, range(start, end)) if group > 1 else totals
-            f.store(stored, place(row, column), element.alignment)
+            f.store(stored, address(row, column), element.alignment)
             start = end
 
 

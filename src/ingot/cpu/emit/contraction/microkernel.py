@@ -139,15 +139,15 @@ class MicroKernel:
         """A name that says all of it: equal names, equal code."""
         masks = f"w{self.whole_vectors}{'l' * self.mask_loads}{'s' * self.mask_stores}"
         kind = f"{self.element.suffix}{'f' * self.fma}{'b' * self.logical}{'a' * self.accumulates}"
-        place = "shared_micro" if self.is_shared else "micro"
-        place += "_segments" * self.is_segmented
-        place += f"_taps{self.taps}" if self.taps else ""
+        prefix = "shared_micro" if self.is_shared else "micro"
+        prefix += "_segments" * self.is_segmented
+        prefix += f"_taps{self.taps}" if self.taps else ""
         if self.factors > 1:
-            place += f"_words{self.factors}{'s' * self.b_signed}{'c' * self.begins_with_sums}"
-        place += f"_ahead{self.rows_ahead}" if self.rows_ahead else ""
-        place += f"_tail{self.tail_lanes}" if self.tail_lanes else ""
+            prefix += f"_words{self.factors}{'s' * self.b_signed}{'c' * self.begins_with_sums}"
+        prefix += f"_ahead{self.rows_ahead}" if self.rows_ahead else ""
+        prefix += f"_tail{self.tail_lanes}" if self.tail_lanes else ""
         block = f"{self.rows}x{self.vectors}x{self.lanes}"
-        return f"{place}_{kind}_{block}_{strides_text(self)}_{masks}"
+        return f"{prefix}_{kind}_{block}_{strides_text(self)}_{masks}"
 
     @property
     def strides(self) -> dict[str, int | None]:
@@ -351,11 +351,11 @@ class Block:
         for _ in range(spec.taps):
             taps.append(self._b_vectors(b))
             b = f.gep(b, self.strides["b_step"], spec.element)
-        for place in range(spec.rows + spec.taps - 1):
+        for number_of_line in range(spec.rows + spec.taps - 1):
             line = self._b_vectors(a)
             a = self._row(a, 1)
             for number, tap in enumerate(taps):
-                first = (place - number) * spec.vectors
+                first = (number_of_line - number) * spec.vectors
                 if 0 <= first < len(sums):
                     for at, (x, y) in enumerate(zip(line, tap, strict=True), first):
                         sums[at] = self._product(x, y, sums[at])

@@ -42,21 +42,21 @@ def emit_units(driver: ProductDriver) -> None:
     first = f.mul(driver.chunk, given["grain"])
     last = f.imin(f.iadd(first, given["grain"]), given["units"])
 
-    def place_of_first() -> list[Value]:
+    def first_unit() -> list[Value]:
         others = f.idiv(first, given["row_units"])
-        place = (
+        unit = (
             f.irem(first, given["row_units"]),
             f.irem(others, given["column_units"]),
             f.idiv(others, given["column_units"]),
         )
-        return [f.as_value(item) for item in place]
+        return [f.as_value(item) for item in unit]
 
     # A small product has one chunk, and no time to divide.
     origin = [f.const(lt.I64, 0)] * 3
-    place = f.if_(f.icmp("eq", first, origin[0]), lambda: origin, place_of_first)
+    start = f.if_(f.icmp("eq", first, origin[0]), lambda: origin, first_unit)
 
-    def unit(_: Value, place: list[Value]) -> list[Value]:
-        row, column, batch = place
+    def one(_: Value, unit: list[Value]) -> list[Value]:
+        row, column, batch = unit
         driver.unit(row, column, batch)
         zero = f.const(lt.I64, 0)
         following = f.add(row, f.const(lt.I64, 1))
@@ -69,7 +69,7 @@ def emit_units(driver: ProductDriver) -> None:
             f.add(batch, f.zext(is_next, lt.I64)),
         ]
 
-    f.loop(first, last, 1, place, unit)
+    f.loop(first, last, 1, start, one)
     f.ret()
 
 
@@ -118,8 +118,8 @@ class ProductDriver(DriverEmitter):
         lhs = self.at(env.lhs, (batch, given["lhs_batch"]), cell=self.lhs_cell)
         columns_at = (column, self.rhs_column)
         rhs = self.at(env.rhs, (batch, given["rhs_batch"]), columns_at, cell=self.rhs_cell)
-        place = ((batch, given["out_batch"]), (self.first_row(first), given["out_row"]))
-        result = f.gep(self.at(env.result, *place), column, self.cell)
+        steps = ((batch, given["out_batch"]), (self.first_row(first), given["out_row"]))
+        result = f.gep(self.at(env.result, *steps), column, self.cell)
         size = self.TILE_BYTES // self.cell.bytes + self.columns + MAX_EPILOGUE_LANES
         tile = f.alloca(self.cell, size, 64)
         out = f.select(env.is_plain(f), result, tile)
@@ -166,8 +166,8 @@ class ProductDriver(DriverEmitter):
             run = f.select(is_tall, self.micro["tall"], self.micro["low"])
 
             def block(first: Value, run: Value, rest: Value) -> None:
-                place = f.gep(out, first, self.cell)
-                self.run(run, piece, (lhs, self._panel(rhs, first), place), self.lhs_row, rest)
+                target = f.gep(out, first, self.cell)
+                self.run(run, piece, (lhs, self._panel(rhs, first), target), self.lhs_row, rest)
 
             f.loop(0, whole, self.columns, [], lambda at, _: block(at, run, f.const(lt.I64, 0)))
 
@@ -194,8 +194,8 @@ class ProductDriver(DriverEmitter):
         """Emit the epilogue of some row blocks, if their sums are whole."""
         f, row = self.f, self.first_row(first)
         rows = f.sub(self.first_row(last), row)
-        place = [piece.batch, row, rows, f.const(lt.I64, 1), piece.column, piece.columns]
-        f.if_(piece.is_last, lambda: self.env.finish(f, sums, place))
+        block = [piece.batch, row, rows, f.const(lt.I64, 1), piece.column, piece.columns]
+        f.if_(piece.is_last, lambda: self.env.finish(f, sums, block))
 
     def run(
         self,

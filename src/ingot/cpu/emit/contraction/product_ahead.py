@@ -49,7 +49,7 @@ class _Ahead(ProductDriver):
     def room_for_panels(self) -> Value:
         return self.env.scratch
 
-    def _place(self, batch: Value, start: Value, column: Value) -> Value:
+    def _panels_at(self, batch: Value, start: Value, column: Value) -> Value:
         """Return where the panel of a column lies, in the piece of k that begins at `start`."""
         f, given = self.f, self.given
         piece = f.as_value(f.iadd(f.imul(batch, self._pieces()), f.idiv(start, given["k_block"])))
@@ -72,8 +72,8 @@ class _Ahead(ProductDriver):
         first = ((batch, given["rhs_batch"]), (column, self.rhs_column), (start, self.rhs_row))
         columns = self.up_to(column, width, given["n"])
         depth = self.up_to(start, given["k_block"], given["k"])
-        place = self._place(batch, start, column)
-        self.pack(self.at(self.env.rhs, *first), place, columns, depth)
+        panels = self._panels_at(batch, start, column)
+        self.pack(self.at(self.env.rhs, *first), panels, columns, depth)
 
     def lhs_steps(self, lhs_row: Value) -> tuple[Value, ...]:
         """Return the one step: rows packed across have step 1, what is given goes from k to k."""
@@ -86,7 +86,7 @@ class _Ahead(ProductDriver):
         room = f.alloca(self.cell, LHS_BYTES // self.cell.bytes, 64)
         pack = self._pack_rows if self.form.is_dense else self._pack_across
         pack(piece, top, room)
-        panels = self._place(piece.batch, piece.start, piece.column)
+        panels = self._panels_at(piece.batch, piece.start, piece.column)
 
         def panel(first: Value, _: list[Value]) -> None:
             rest = f.as_value(f.isub(piece.columns, first))
@@ -99,8 +99,8 @@ class _Ahead(ProductDriver):
                 run = f.select(f.icmp("slt", number, given["tall_blocks"]), tall, low)
                 row = f.sub(self.first_row(number), top)
                 rows = self._packed(room, piece, number, row)
-                place = f.gep(self.at(piece.out, (row, given["block_row"])), first, self.cell)
-                self.run(run, piece, (rows, rhs, place), given["packed_lhs_row"], rest)
+                target = f.gep(self.at(piece.out, (row, given["block_row"])), first, self.cell)
+                self.run(run, piece, (rows, rhs, target), given["packed_lhs_row"], rest)
 
             f.loop(*piece.rows, 1, [], row_block, at_least_once=True)
 
@@ -143,13 +143,13 @@ class _Ahead(ProductDriver):
                 row = self.first_row(number)
                 rows = f.sub(self.first_row(f.as_value(f.iadd(number, 1))), row)
                 span = Span("@m", f.sub(row, top), rows)
-                place = self._packed(start, piece, number, row)
+                target = self._packed(start, piece, number, row)
 
                 fetch(f, f.gep(ahead, f.sub(row, top), self.cell))
 
                 def at(position: Value, mask: Value | None) -> None:
                     value = packer.evaluate(operand, span, position, self.form.lanes, mask)
-                    f.store(value, f.gep(place, position, self.cell), self.cell.alignment)
+                    f.store(value, f.gep(target, position, self.cell), self.cell.alignment)
 
                 packer.vectors(rows, self.form.lanes, at)
 

@@ -91,9 +91,9 @@ class _RowsTwice(Packer):
             def at(position: Value, mask: Value | None) -> None:
                 # An operand's row is read whole, past all panels.
                 row = f.iadd(f.imul(f.idiv(position, columns), depth), f.imul(number, 2))
-                place = f.iadd(f.imul(row, columns), f.irem(position, columns))
+                index = f.iadd(f.imul(row, columns), f.irem(position, columns))
                 value = self.evaluate(operand, n, position, lanes, mask)
-                target = f.gep(buffer, place, self.cell)
+                target = f.gep(buffer, index, self.cell)
                 f.store(value, target, self.cell.alignment)
                 f.store(self._times_i(value), f.gep(target, columns, self.cell), 8)
 

@@ -39,11 +39,11 @@ def emit_small_driver(module: ModuleBuilder, symbol: str, form: ProductVariant) 
         "c_row": given["out_row"],
     }
 
-    def matrix(_: Value, places: list[Value]) -> list[Value]:
-        a, b, c = places
+    def matrix(_: Value, matrices: list[Value]) -> list[Value]:
+        a, b, c = matrices
         depth = form.depth or given["k"]
         Block(spec, f, (a, b, c), (depth, f.const(lt.I1, 0), given["n"]), strides).emit()
-        return [f.gep(place, step, cell) for place, step in zip(places, steps, strict=True)]
+        return [f.gep(one, step, cell) for one, step in zip(matrices, steps, strict=True)]
 
     f.loop(first, last, 1, starts, matrix)
     f.ret()

@@ -131,8 +131,8 @@ def emit_corrections(
         start = f.gep(panel, first, lt.I32)
 
         def add(word: Value, sums: list[Value], start: Value = start) -> list[Value]:
-            place = f.gep(start, f.imul(f.iadd(word, 1), columns), lt.I32)
-            row = f.load(wide, place, lt.I32.alignment)
+            address = f.gep(start, f.imul(f.iadd(word, 1), columns), lt.I32)
+            row = f.load(wide, address, lt.I32.alignment)
             return [add_shifts(f, row, sums[0], b_signed=form.is_rhs_signed)]
 
         (total,) = f.loop(0, words, 1, [f.zero(wide)], add)

@@ -112,7 +112,7 @@ class _Unit:
     """A unit: where it lies, and the first elements of its operands and results.
 
     Attributes:
-        plane: number of the image and of the part's place along the first dimension, as one.
+        plane: number of the image and of the part's position along the first dimension, as one.
         line: its first line.
         lines: its lines.
         group: the group of features.
@@ -194,10 +194,10 @@ class _Units(DirectEmitter):
         self.rows = self.at(self.piece, (piece, self.columns))
         self.table = f.alloca(lt.I64, MAX_SEGMENTS, 64)
 
-    def _position(self, place: Value, dimension: int) -> Value:
-        """Return the position in the image where the window of a place begins."""
+    def _start(self, position: Value, dimension: int) -> Value:
+        """Return the position in the image where the window of a result begins."""
         f, given = self.f, self.given
-        return f.sub(f.mul(place, given[f"stride_{dimension}"]), given[f"low_{dimension}"])
+        return f.sub(f.mul(position, given[f"stride_{dimension}"]), given[f"low_{dimension}"])
 
     # ---- the table of segments
 
@@ -252,8 +252,8 @@ class _Units(DirectEmitter):
 
     def _operands(self, unit: _Unit) -> _Operands:
         f, given, env = self.f, self.given, self.env
-        image, place = self.divide(unit.plane, given["result_0"])
-        z, y = self._position(place, 0), self._position(unit.line, 1)
+        image, position = self.divide(unit.plane, given["result_0"])
+        z, y = self._start(position, 0), self._start(unit.line, 1)
         start = self.at(
             env.lhs,
             (f.mul(image, given["size_0"]), self._plane_elements()),
@@ -299,11 +299,11 @@ class _Units(DirectEmitter):
         return f.mul(f.mul(given["size_1"], given["size_2"]), given["channels"])
 
     def _first_row(self, unit: _Unit) -> Value:
-        """Return the number of a unit's first result among all places."""
+        """Return the number of a unit's first result among all results."""
         f, given = self.f, self.given
-        image, place = self.divide(unit.plane, given["result_0"])
+        image, position = self.divide(unit.plane, given["result_0"])
         row = f.add(given["out_first"], f.mul(image, given["out_image"]))
-        row = f.add(row, f.mul(place, given["out_0"]))
+        row = f.add(row, f.mul(position, given["out_0"]))
         return f.add(row, f.mul(unit.line, given["out_1"]))
 
     # ---- products

@@ -64,8 +64,8 @@ class PanelPacker(DirectEmitter):
         last = f.imin(f.iadd(first, given["panel_grain"]), self.panels)
 
         def panel(number: Value, _: list[Value]) -> None:
-            group, place = self.divide(number, given["panels"])
-            column = f.as_value(f.imul(place, self.columns))
+            group, panel = self.divide(number, given["panels"])
+            column = f.as_value(f.imul(panel, self.columns))
             start = f.add(f.mul(group, given["group_features"]), column)
             left = f.sub(given["group_features"], column)
             source, target = f.gep(self.env.rhs, start, self.cell), self.panel(number)
@@ -73,8 +73,8 @@ class PanelPacker(DirectEmitter):
 
             def tap(number: Value, _: list[Value]) -> None:
                 rows = self.at(source, (self._row_of(number), given["features"]))
-                place = self.at(target, (f.mul(number, channels), self.columns))
-                self.pack(rows, place, channels, left)
+                to = self.at(target, (f.mul(number, channels), self.columns))
+                self.pack(rows, to, channels, left)
 
             f.loop(0, f.idiv(self.depth, channels), 1, [], tap, at_least_once=True)
 

@@ -151,8 +151,8 @@ class _Unit(DirectEmitter):
         f, given = self.f, self.given
         lines = f.imin(f.sub(given["gradient_1"], line), given["unit_lines"])
         count = f.imin(f.sub(given["images"], image), given["unit_images"])
-        place = f.or_(f.or_(image, plane), line)
-        is_first = f.icmp("eq", place, f.const(lt.I64, 0))
+        begun = f.or_(f.or_(image, plane), line)
+        is_first = f.icmp("eq", begun, f.const(lt.I64, 0))
         return _Group(image, plane, line, f.as_value(lines), f.as_value(count), is_first)
 
     # ---- operands
@@ -170,8 +170,8 @@ class _Unit(DirectEmitter):
         )
         line = f.mul(f.add(f.mul(group.image, given["gradient_0"]), group.plane), self._lines)
         line = f.add(line, group.line)
-        place = f.mul(line, given["gradient_2"])
-        start = f.gep(self.at(self.env.rhs, (place, given["features"])), self.feature, self.cell)
+        position = f.mul(line, given["gradient_2"])
+        start = f.gep(self.at(self.env.rhs, (position, given["features"])), self.feature, self.cell)
         depth = f.mul(f.mul(group.images, group.lines), given["gradient_2"])
         self.packer.pack(start, self.rows, depth, self.left)
         f.loop(0, self._taps, 1, [], lambda tap, _: self._tap(group, tap), at_least_once=True)
@@ -195,9 +195,9 @@ class _Unit(DirectEmitter):
         z = f.sub(f.mul(group.plane, given["plane_step"]), given["low_0"])
         y = f.sub(f.mul(group.line, given["stride_1"]), given["low_1"])
         to = f.mul(number, given["image_step"])
-        place = f.gep(self.copy, to, self.cell)
+        copy = f.gep(self.copy, to, self.cell)
         lines = (f.const(lt.I64, 0), group.lines)
-        self.copier.planes(place, start, (z, y), lines, given["copied"])
+        self.copier.planes(copy, start, (z, y), lines, given["copied"])
         entries = f.gep(self.table, f.mul(number, group.lines), lt.I64)
 
         def entry(line: Value, _: list[Value]) -> None:
@@ -281,7 +281,7 @@ class _Unit(DirectEmitter):
 
         def tap(number: Value, _: list[Value]) -> None:
             sums = self.at(self.tile, (f.mul(number, self.count), self.columns))
-            place = [zero, self._row(number), self.count, one, self.feature, columns]
-            self.env.finish(f, sums, place)
+            block = [zero, self._row(number), self.count, one, self.feature, columns]
+            self.env.finish(f, sums, block)
 
         f.loop(0, self._taps, 1, [], tap, at_least_once=True)

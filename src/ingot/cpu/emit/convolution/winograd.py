@@ -90,8 +90,8 @@ class _Unit:
     panels: tuple[Value, Value]
 
 
-class _Places:
-    """Where the parts of the scratch lie; see `kernel.convolution.winograd.PARAMETERS`."""
+class _Areas:
+    """The parts of the scratch; see `kernel.convolution.winograd.PARAMETERS`."""
 
     def __init__(self, f: FunctionBuilder, cell: Type, env: DriverEnv) -> None:
         planes = f.const(lt.I64, PLANES)
@@ -112,7 +112,7 @@ class _Driver(DriverEmitter):
         super().__init__(f, env, cell_type(element))
         self.element = element
         self.lanes = lanes
-        self.places = _Places(f, self.cell, env)
+        self.areas = _Areas(f, self.cell, env)
 
     @property
     def _columns(self) -> Value:
@@ -125,7 +125,7 @@ class _Driver(DriverEmitter):
         self.f.store(value, address, self.cell.alignment)
 
     def _square(self, base: Value, side: int, row: Value, column: Value) -> list[list[Value]]:
-        """Return the vectors at the places of a square."""
+        """Return the vectors of a square of elements, from `base` on."""
         return [
             [self._load(self.at(base, (row, i), (column, j))) for j in range(side)]
             for i in range(side)
@@ -144,7 +144,7 @@ class _Driver(DriverEmitter):
 
         def panel(number: Value, _: list[Value]) -> None:
             start = f.gep(self.at(self.env.rhs, (number, columns)), given["tap_first"], self.cell)
-            planes = self.at(self.places.taps, (f.mul(number, channels), columns))
+            planes = self.at(self.areas.taps, (f.mul(number, channels), columns))
 
             def channel(c: Value, _: list[Value]) -> None:
                 for part in range(0, VECTORS * self.lanes, self.lanes):
@@ -158,7 +158,7 @@ class _Driver(DriverEmitter):
         f.loop(first, last, 1, [], panel)
 
     def _scatter(self, square: Sequence[Row], target: Value, plane: Value) -> None:
-        """Store a transformed square, each place into its plane."""
+        """Store a transformed square, each element into its plane."""
         for number, value in enumerate(value for row in square for value in row):
             self._store(value, self.at(target, (plane, number)))
 
@@ -217,10 +217,10 @@ class _Driver(DriverEmitter):
 
         def border() -> list[Value]:
             self._copy_patch(start, y, x)
-            return [self.places.patch, f.mul(channels, f.const(lt.I64, SIDE))]
+            return [self.areas.patch, f.mul(channels, f.const(lt.I64, SIDE))]
 
         address, row_step = f.if_(inside, whole, border, likely=True)
-        target = self.at(self.places.image, (number, given["image_row"]))
+        target = self.at(self.areas.image, (number, given["image_row"]))
 
         def vectors(c: Value, _: list[Value]) -> None:
             tile = self._square(f.gep(address, c, self.cell), SIDE, row_step, channels)
@@ -240,10 +240,10 @@ class _Driver(DriverEmitter):
         f, given = self.f, self.given
         channels = given["channels"]
 
-        def place(number: Value, _: list[Value]) -> None:
+        def element(number: Value, _: list[Value]) -> None:
             at_y = f.add(y, f.as_value(f.idiv(number, SIDE)))
             at_x = f.add(x, f.as_value(f.irem(number, SIDE)))
-            target = self.at(self.places.patch, (number, channels))
+            target = self.at(self.areas.patch, (number, channels))
             # Unsigned: a negative position is large.
             inside = f.and_(
                 f.icmp("ult", at_y, given["height"]), f.icmp("ult", at_x, given["width"])
@@ -272,11 +272,11 @@ class _Driver(DriverEmitter):
 
             f.if_(inside, copy, clear)
 
-        f.loop(0, SIDE * SIDE, 1, [], place)
+        f.loop(0, SIDE * SIDE, 1, [], element)
 
     def _products(self, unit: _Unit) -> None:
         """Emit the products: plane by plane, panel by panel, the last block of rows moved up."""
-        f, given, places = self.f, self.given, self.places
+        f, given, areas = self.f, self.given, self.areas
         columns, channels = self._columns, given["channels"]
         tiles = f.mul(f.sub(unit.rows[1], unit.rows[0]), given["tiles_across"])
         most = f.sub(tiles, given["rows"])
@@ -285,9 +285,9 @@ class _Driver(DriverEmitter):
         strides = (given["image_row"], given["n_block"])
 
         def plane(number: Value, _: list[Value]) -> None:
-            image = self.at(places.image, (number, given["image_plane"]))
-            taps = self.at(places.taps, (number, given["taps_plane"]))
-            sums = self.at(places.sums, (number, given["sums_plane"]))
+            image = self.at(areas.image, (number, given["image_plane"]))
+            taps = self.at(areas.taps, (number, given["taps_plane"]))
+            sums = self.at(areas.sums, (number, given["sums_plane"]))
 
             def panel(at: Value, _: list[Value]) -> None:
                 right = self.at(taps, (f.mul(at, channels), columns))
@@ -309,7 +309,7 @@ class _Driver(DriverEmitter):
     # ---- results
 
     def _first_result(self, unit: _Unit, row: Value) -> tuple[Value, Value, Value]:
-        """Return a tile row's place: its first row of results, if there is a second, the column."""
+        """Return the first row of results of a row of tiles, if it has a second, its column."""
         f, given = self.f, self.given
         image = f.as_value(f.idiv(row, given["tiles_down"]))
         y = f.as_value(f.imul(f.irem(row, given["tiles_down"]), RESULTS))
@@ -319,7 +319,7 @@ class _Driver(DriverEmitter):
         return number, has_second, f.mul(unit.panels[0], self._columns)
 
     def _result_tile(self, unit: _Unit, row: Value, column: Value, number: Value) -> None:
-        f, given, places = self.f, self.given, self.places
+        f, given, areas = self.f, self.given, self.areas
         line, has_second, first = self._first_result(unit, row)
         x = f.as_value(f.imul(column, RESULTS))
         is_inside = f.icmp("slt", f.as_value(f.iadd(x, 1)), given["result_width"])
@@ -328,15 +328,15 @@ class _Driver(DriverEmitter):
         direct = f.gep(
             self.at(self.env.result, (f.mul(line, given["result_width"]), step)), first, self.cell
         )
-        start = self.at(f.select(is_direct, direct, places.rows), (x, step))
+        start = self.at(f.select(is_direct, direct, areas.rows), (x, step))
         below = self.at(start, (given["result_width"], step))
         targets = [
             start,
-            f.select(is_inside, self.at(start, (step, 1)), places.nowhere),
-            f.select(has_second, below, places.nowhere),
-            f.select(f.and_(is_inside, has_second), self.at(below, (step, 1)), places.nowhere),
+            f.select(is_inside, self.at(start, (step, 1)), areas.nowhere),
+            f.select(has_second, below, areas.nowhere),
+            f.select(f.and_(is_inside, has_second), self.at(below, (step, 1)), areas.nowhere),
         ]
-        source = self.at(places.sums, (number, given["n_block"]))
+        source = self.at(areas.sums, (number, given["n_block"]))
         plane = given["sums_plane"]
 
         def vectors(n: Value, _: list[Value]) -> None:
@@ -356,5 +356,5 @@ class _Driver(DriverEmitter):
         width = given["result_width"]
         rows = f.select(has_second, f.as_value(f.imul(width, RESULTS)), width)
         zero, one = f.const(lt.I64, 0), f.const(lt.I64, 1)
-        place = [zero, f.mul(line, width), rows, one, first, given["n_block"]]
-        self.env.finish(f, self.places.rows, place)
+        block = [zero, f.mul(line, width), rows, one, first, given["n_block"]]
+        self.env.finish(f, self.areas.rows, block)

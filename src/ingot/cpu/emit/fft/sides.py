@@ -27,7 +27,7 @@ def interleave(m: ComplexMath, value: Complex) -> Value:
     if lanes == 1:
         pair = m.f.undef(vector(m.type, 2))
         return m.f.insert(m.f.insert(pair, value.re, 0), value.im, 1)
-    order = [place for lane in range(lanes) for place in (lane, lanes + lane)]
+    order = [source for lane in range(lanes) for source in (lane, lanes + lane)]
     return m.f.shuffle(value.re, value.im, order)
 
 
@@ -76,7 +76,7 @@ class Columns:
     Attributes:
         base: address of element 0 of the first lane.
         step: distance of elements in bytes.
-        swaps: whether real and imaginary parts change places (a vector of all lanes).
+        swaps: whether real and imaginary parts are exchanged (a vector of all lanes).
         factor: what is stored is multiplied by it (a vector); None where nothing is stored.
         mask: which of the pairs' parts exist; None if all do.
     """
@@ -90,14 +90,14 @@ class Columns:
 
     def load(self, index: IndexValue) -> Complex:
         """Return element `index` of all lanes."""
-        f, pairs, at = self.math.f, *self._place(index)
+        f, pairs, at = self.math.f, *self._pair(index)
         found = f.load(pairs, at) if self.mask is None else f.masked_load(pairs, at, self.mask)
         return self.math.swapped(separate(self.math, [found]), self.swaps)
 
     def store(self, index: IndexValue, value: Complex) -> None:
         """Set element `index` of all lanes."""
-        f, (_, at) = self.math.f, self._place(index)
-        assert self.factor is not None, "a place to load from"
+        f, (_, at) = self.math.f, self._pair(index)
+        assert self.factor is not None, "a side to load from"
         m = self.math
         pairs = interleave(m, m.swapped(m.scaled(value, self.factor), self.swaps))
         if self.mask is None:
@@ -105,7 +105,7 @@ class Columns:
         else:
             f.masked_store(pairs, at, self.mask)
 
-    def _place(self, index: IndexValue) -> tuple[Type, Value]:
+    def _pair(self, index: IndexValue) -> tuple[Type, Value]:
         m = self.math
         at = m.f.gep(self.base, m.f.imul(index, self.step))
         return vector(m.type.element, 2 * m.type.lanes), at
@@ -148,8 +148,8 @@ class Rows:
         """Bring `count` elements of all lanes into a tile."""
 
         def many(index: IndexValue, _: list[Value]) -> None:
-            for place, value in enumerate(self.load_block(index)):
-                tile.store(self.math.f.iadd(index, place), value)
+            for number, value in enumerate(self.load_block(index)):
+                tile.store(self.math.f.iadd(index, number), value)
 
         def one(index: IndexValue, _: list[Value]) -> None:
             tile.store(index, self.math.swapped(self._gather(index), self.swaps))
@@ -161,8 +161,8 @@ class Rows:
         f = self.math.f
 
         def many(index: IndexValue, _: list[Value]) -> None:
-            places = [f.iadd(index, place) for place in range(self._block)]
-            self.store_block(index, [tile.load(place) for place in places])
+            indices = [f.iadd(index, number) for number in range(self._block)]
+            self.store_block(index, [tile.load(each) for each in indices])
 
         def one(index: IndexValue, _: list[Value]) -> None:
             self._scatter(index, self._scaled(tile.load(index)))
@@ -176,7 +176,7 @@ class Rows:
             transposed(m, [self._pairs(start, index, block) for start in part])
             for part in self._parts()
         ]
-        elements = [separate(m, [half[place] for half in halves]) for place in range(block)]
+        elements = [separate(m, [half[number] for half in halves]) for number in range(block)]
         return [m.swapped(element, self.swaps) for element in elements]
 
     def store_block(self, index: IndexValue, values: Sequence[Complex]) -> None:
@@ -212,7 +212,7 @@ class Rows:
         f.loop(0, count, 1, [], one)
 
     def _scaled(self, value: Complex) -> Complex:
-        assert self.factor is not None, "a place to load from"
+        assert self.factor is not None, "a side to load from"
         return self.math.swapped(self.math.scaled(value, self.factor), self.swaps)
 
     @property
@@ -254,8 +254,8 @@ class Rows:
         f, scalar = self.math.f, self.math.type.element
         for lane, start in enumerate(self.starts):
             at = self._element(start, index)
-            for part, place in ((value.re, at), (value.im, f.gep(at, scalar.bytes))):
-                f.store(part if len(self.starts) == 1 else f.extract(part, lane), place)
+            for part, address in ((value.re, at), (value.im, f.gep(at, scalar.bytes))):
+                f.store(part if len(self.starts) == 1 else f.extract(part, lane), address)
 
 
 def _gathered(m: ComplexMath, lanes: Sequence[Value]) -> Value:
@@ -270,7 +270,7 @@ def _gathered(m: ComplexMath, lanes: Sequence[Value]) -> Value:
 def transposed(m: ComplexMath, rows: Sequence[Value]) -> list[Value]:
     """Return the transpose of a square of (re, im) pairs, one vector per row.
 
-    At distance d, blocks of d pairs change places between rows i and i + d.
+    At distance d, blocks of d pairs are exchanged between rows i and i + d.
     """
     count = len(rows)
     found = list(rows)
@@ -288,11 +288,11 @@ def transposed(m: ComplexMath, rows: Sequence[Value]) -> list[Value]:
 
 def _exchange(count: int, distance: int, *, upper: bool) -> list[int]:
     """Return the shuffle that keeps one half of each block pair and takes the other's."""
-    places: list[int] = []
+    sources: list[int] = []
     for column in range(count):
         if upper:
             source = count + column if column & distance else column + distance
         else:
             source = count + column - distance if column & distance else column
-        places.extend((2 * source, 2 * source + 1))
-    return places
+        sources.extend((2 * source, 2 * source + 1))
+    return sources

@@ -31,7 +31,7 @@ class Squares:
     Attributes:
         math: over vectors of two rows' lanes.
         length: elements of a row.
-        swaps: whether real and imaginary parts change places on the way in and out.
+        swaps: whether real and imaginary parts are exchanged on the way in and out.
         factor: what results are multiplied by (a vector), None for one.
     """
 
@@ -64,12 +64,12 @@ class Squares:
         def two(first: Value, _: list[Value]) -> None:
             # Behind an odd number of rows the last one is computed twice.
             numbers = [first, f.as_value(f.imin(f.iadd(first, 1), final))]
-            starts, places = (
+            starts, addresses = (
                 [f.gep(base, f.mul(number, step)) for number in numbers]
                 for base, step in zip((source, target), steps, strict=True)
             )
             rows = [self._separate(self._pairs(starts, number)) for number in range(self.side)]
-            self._store(places, self._transformed(rows))
+            self._store(addresses, self._transformed(rows))
 
         f.loop(0, left, 2, [], two)
 
@@ -87,27 +87,27 @@ class Squares:
     def _joined(self, value: Complex, order: Sequence[int]) -> Value:
         """Return the pairs of the lanes in `order`."""
         lanes = self.math.type.lanes
-        places = [place for lane in order for place in (lane, lanes + lane)]
-        return self.math.f.shuffle(value.re, value.im, places)
+        sources = [source for lane in order for source in (lane, lanes + lane)]
+        return self.math.f.shuffle(value.re, value.im, sources)
 
     def _finished(self, value: Complex) -> Complex:
         found = value if self.factor is None else self.math.scaled(value, self.factor)
         return Complex(found.im, found.re) if self.swaps else found
 
-    def _store(self, places: Sequence[Value], values: Sequence[Complex]) -> None:
+    def _store(self, addresses: Sequence[Value], values: Sequence[Complex]) -> None:
         f, side = self.math.f, self.side
         for number, value in enumerate(map(self._finished, values)):
-            for half, place in enumerate(places):
+            for half, address in enumerate(addresses):
                 pairs = self._joined(value, range(half * side, (half + 1) * side))
-                f.store(pairs, f.gep(place, number * self.math.type.bytes))
+                f.store(pairs, f.gep(address, number * self.math.type.bytes))
 
-    def _store_alternating(self, place: Value, values: Sequence[Complex]) -> None:
+    def _store_alternating(self, address: Value, values: Sequence[Complex]) -> None:
         f, side = self.math.f, self.side
         order = [lane + half * side for lane in range(side) for half in (0, 1)]
         for number, value in enumerate(map(self._finished, values)):
             for half in (0, 1):
                 pairs = self._joined(value, order[half * side : (half + 1) * side])
-                f.store(pairs, f.gep(place, (2 * number + half) * self.math.type.bytes))
+                f.store(pairs, f.gep(address, (2 * number + half) * self.math.type.bytes))
 
     def _halves(self, start: Value) -> list[Complex]:
         """Return the sums of both halves of a row, beside their differences times the roots."""
@@ -132,9 +132,9 @@ class Squares:
         """Return the transforms of the two sequences that `rows` hold."""
         m, side = self.math, self.side
         along = butterfly(m, rows)
-        places = np.tile(np.arange(side), 2)
+        columns = np.tile(np.arange(side), 2)
         turned = [
-            m.mul(value, self._constant(roots(side * side, number * places))) if number else value
+            m.mul(value, self._constant(roots(side * side, number * columns))) if number else value
             for number, value in enumerate(along)
         ]
         re = self._transposed([value.re for value in turned])
@@ -144,7 +144,7 @@ class Squares:
     def _transposed(self, rows: Sequence[Value]) -> list[Value]:
         """Return the transposes of both squares that the halves of `rows` are.
 
-        At distance d, blocks of d lanes change places between rows i and i + d.
+        At distance d, blocks of d lanes are exchanged between rows i and i + d.
         """
         f, lanes = self.math.f, self.math.type.lanes
         found, distance = list(rows), self.side // 2

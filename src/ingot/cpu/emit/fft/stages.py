@@ -106,11 +106,11 @@ def _numbers(f: FunctionBuilder, at: Value, names: tuple[str, ...]) -> dict[str,
     return {
         name: f.load(
             lt.PTR if name in _POINTERS else lt.I64,
-            f.gep(at, place * SLOT_BYTES),
+            f.gep(at, slot * SLOT_BYTES),
             8,
             invariant=True,
         )
-        for place, name in enumerate(names)
+        for slot, name in enumerate(names)
     }
 
 
@@ -141,7 +141,7 @@ class _Chunk:
         def block(number: Value, _: list[Value]) -> None:
             outer = f.as_value(f.idiv(number, given["blocks"]))
             lane = f.mul(f.as_value(f.irem(number, given["blocks"])), given["width"])
-            places = [
+            addresses = [
                 f.gep(
                     area,
                     f.add(f.mul(outer, given[f"{side}_outer"]), f.mul(lane, given[f"{side}_lane"])),
@@ -158,7 +158,7 @@ class _Chunk:
                 arguments = f.gep(at, 2 * SLOT_BYTES)
                 types = [type for _, type in SIGNATURE]
                 f.call_indirect(
-                    function, lt.VOID, types, [self.tiles, *places, lane, left, arguments]
+                    function, lt.VOID, types, [self.tiles, *addresses, lane, left, arguments]
                 )
                 return [f.gep(at, size)]
 

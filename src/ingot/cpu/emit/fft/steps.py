@@ -246,8 +246,8 @@ class _Step:
 
     def _butterfly(self, load: Loader, start: IndexValue, step: IndexValue) -> list[Complex]:
         f = self.f
-        places = [f.iadd(start, f.imul(step, k)) for k in range(self.code.radix)]
-        return butterfly(self.m, [load(place) for place in places])
+        indices = [f.iadd(start, f.imul(step, k)) for k in range(self.code.radix)]
+        return butterfly(self.m, [load(index) for index in indices])
 
     def _times(self, load: Loader, store: Storer) -> None:
         """Multiply by a table, the conjugates by the conjugated table; fill up with zeros."""

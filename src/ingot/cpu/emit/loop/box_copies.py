@@ -96,7 +96,7 @@ def _slot(f: FunctionBuilder, base: Value, number: int, type_: Type) -> Value:
 
 @record
 class _Box:
-    """Emits one box, with the places on its first axis that a round takes."""
+    """Emits one box, with the positions on its first axis that a round takes."""
 
     f: FunctionBuilder
     given: dict[str, Value]
@@ -190,11 +190,11 @@ class _Box:
                 move(*at)
                 return
 
-            def place(_: Value, here: list[Value]) -> list[Value]:
+            def inner(_: Value, here: list[Value]) -> list[Value]:
                 loops(axis + 1, here)
                 return [f.gep(address, by) for address, by in zip(here, steps[axis], strict=True)]
 
-            f.loop(0, counts[axis], 1, at, place)
+            f.loop(0, counts[axis], 1, at, inner)
 
         loops(
             0,

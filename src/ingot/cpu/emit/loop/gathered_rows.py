@@ -21,7 +21,7 @@ from ingot.llvm.types import Type
 from ingot.llvm.values import Value
 
 Rooms = dict[Gather, Value]
-"""Where the places of each gather's rows lie."""
+"""Where the indices of each gather's rows lie."""
 
 
 class GatheredRowsEmitter(LoopEmitter):
@@ -34,7 +34,7 @@ class GatheredRowsEmitter(LoopEmitter):
         return super()._unit_axes()[:-1]
 
     @property
-    def _place(self) -> Type:
+    def _index_type(self) -> Type:
         return lt.I32 if self.schedule.gather_bits == lt.I32.bits else lt.I64
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
@@ -46,15 +46,15 @@ class GatheredRowsEmitter(LoopEmitter):
         blocks = self._blocks(axis)
         length = blocks[-1][0] + self.schedule.lanes[0]
         free = [item for item in found if item.is_free(rows.name)]
-        shared = {item: f.alloca(self._place, length, 64) for item in free}
-        own = {i: f.alloca(self._place, length * block, 64) for i in found if i not in shared}
+        shared = {item: f.alloca(self._index_type, length, 64) for item in free}
+        own = {i: f.alloca(self._index_type, length * block, 64) for i in found if i not in shared}
         low, high = self._block_bounds(rows)
 
         def at_row(row: IndexValue, do: Callable[[Rooms], None]) -> list[Value]:
             self.emitter.names[rows.name] = row
             first = f.imul(f.isub(row, low), length)
             self.emitter.open_scope()
-            do({item: f.gep(room, first, self._place) for item, room in own.items()})
+            do({item: f.gep(room, first, self._index_type) for item, room in own.items()})
             self.emitter.close_scope()
             return []
 
@@ -69,13 +69,13 @@ class GatheredRowsEmitter(LoopEmitter):
         f.loop(low, high, 1, [], lambda row, _: at_row(row, run))
 
     def _fill(self, rooms: Rooms, blocks: list[tuple[int, Lanes]]) -> None:
-        """Store the places of a row."""
+        """Store the indices of a row."""
         for item, room in rooms.items():
             for start, lanes in blocks:
-                here = self.f.gep(room, start, self._place)
+                here = self.f.gep(room, start, self._index_type)
 
                 def store(_: list[Value], item: Gather = item, here: Value = here) -> list[Value]:
-                    store_indices(self.emitter, item, here, self._place)
+                    store_indices(self.emitter, item, here, self._index_type)
                     return []
 
                 self._at(lanes.axis, start, lanes, [], store)
@@ -89,8 +89,8 @@ class GatheredRowsEmitter(LoopEmitter):
 
         def load(_: list[Value]) -> list[Value]:
             for item, room in rooms.items():
-                here = self.f.gep(room, start, self._place)
-                load_indexed(self.emitter, item, here, self._place, inside)
+                here = self.f.gep(room, start, self._index_type)
+                load_indexed(self.emitter, item, here, self._index_type, inside)
             body()
             return []
 

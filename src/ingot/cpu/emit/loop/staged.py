@@ -36,11 +36,11 @@ UNROLL_ROWS = 4
 """Updates of rows."""
 
 UNROLL_HELD = 4
-"""Updates of what is held: they branch, and wait for each other."""
+"""Unrolled updates of held elements: these branch, and each waits for the one before."""
 
 MOSTLY = 3, 4
-"""Which part of a block repeats the place before, for places to be held: a branch that is guessed
-wrong costs as much as some ways through memory."""
+"""Share of a block's indices that must equal the one before for elements to be held in registers: a
+mispredicted branch costs as much as a few round trips through memory."""
 
 
 @record
@@ -66,8 +66,8 @@ class StagedEmitter(LoopEmitter):
     """Which lanes of a row there are, None if all."""
 
     @property
-    def place(self) -> Type:
-        """The type of places that are computed together."""
+    def index_type(self) -> Type:
+        """The type of indices that are computed together."""
         return lt.I32 if self._staged.index_bits == lt.I32.bits else lt.I64
 
     @property
@@ -93,25 +93,25 @@ class StagedEmitter(LoopEmitter):
         self.vectorize(strip, self.nothing, lambda at: chosen(store, at))
 
     def _from_stack(self, store: Store, held: list[Value]) -> list[Value]:
-        """Make a block of updates of single elements, whose places and values are staged."""
+        """Make a block of updates of single elements, whose indices and values are staged."""
         f, emitter, lanes = self.f, self.emitter, self._staged.count
-        where, bits = self._places(store)
+        where, bits = self._block_indices(store)
         element, memory = store.value.dtype, memory_type(store.value.dtype)
         value = narrow(f, emitter.value(store.value), element, emitter.has_f16c)
-        places, values = f.alloca(self.place, lanes, 64), f.alloca(memory, lanes, 64)
-        f.store(where, places)
+        indices, values = f.alloca(self.index_type, lanes, 64), f.alloca(memory, lanes, 64)
+        f.store(where, indices)
         if value.type.is_vector:
             f.store(value, values)
 
         def update(lane: IndexValue, held: list[Value]) -> list[Value]:
-            place = self._wide(f.load(self.place, f.gep(places, lane, self.place)))
+            index = self._wide(f.load(self.index_type, f.gep(indices, lane, self.index_type)))
             staged = f.load(memory, f.gep(values, lane, memory)) if value.type.is_vector else value
-            return self._update(store, place, widen(f, staged, element, emitter.has_f16c), held)
+            return self._update(store, index, widen(f, staged, element, emitter.has_f16c), held)
 
         return self._updates(store, where, bits, Updates(update, UNROLL), held)
 
     def _computed_again(self, store: Store, held: list[Value]) -> list[Value]:
-        """Make a block of updates, each of which computes its place and value again.
+        """Make a block of updates, each of which computes its index and value again.
 
         Where that is little work, they are there sooner than by way of the stack.
         """
@@ -122,14 +122,14 @@ class StagedEmitter(LoopEmitter):
         if row is not None:
             emitter.names[row.name] = 0
         emitter.open_scope()
-        where, bits = self._places(store)
+        where, bits = self._block_indices(store)
         emitter.close_scope()
 
         def make(held: list[Value]) -> list[Value]:
             numbers = tuple(emitter.value(value) for value in store.values)
-            place = f.as_value(emitter.base_index(store.index, numbers))
+            index = f.as_value(emitter.base_index(store.index, numbers))
             width = 1 if lanes is None else lanes.count
-            return self._update(store, place, emitter.vector_value(store.value, width), held)
+            return self._update(store, index, emitter.vector_value(store.value, width), held)
 
         def update(lane: IndexValue, held: list[Value]) -> list[Value]:
             position = f.as_value(f.iadd(first, lane))
@@ -157,10 +157,10 @@ class StagedEmitter(LoopEmitter):
         lanes = self.emitter.lanes
         return lanes is not None and lanes.mask is not None
 
-    def _places(self, store: Store) -> tuple[Value, Value | None]:
+    def _block_indices(self, store: Store) -> tuple[Value, Value | None]:
         """Return where a block's updates go, and the bits of those that count (None: all)."""
         f, emitter, lanes = self.f, self.emitter, self._staged.count
-        where = indices_of(emitter, store.index, store.values, self.place, lanes)
+        where = indices_of(emitter, store.index, store.values, self.index_type, lanes)
         mask = emitter.lanes.mask if emitter.lanes is not None else None
         if store.mask is not None:
             own = emitter.vector_value(store.mask, lanes)
@@ -210,16 +210,16 @@ class StagedEmitter(LoopEmitter):
             return masked()
         return f.if_(f.icmp("eq", bits, f.const(bits.type, -1)), every, masked)
 
-    def _wide(self, place: Value) -> Value:
-        return place if self.place is lt.I64 else self.f.sext(place, lt.I64)
+    def _wide(self, index: Value) -> Value:
+        return index if self.index_type is lt.I64 else self.f.sext(index, lt.I64)
 
     def _mostly_repeats(self, where: Value) -> Value:
-        """Return whether most places are the place before."""
+        """Return whether most indices equal the one before."""
         f, lanes = self.f, where.type.lanes
-        # Half of each place will do: what is held is compared whole.
-        places = where if self.place is lt.I32 else f.trunc(where, vector(lt.I32, lanes))
-        before = f.shuffle(places, places, [lanes - 1, *range(lanes - 1)])
-        equal = f.bitcast(f.icmp("eq", places, before), _bits(lanes))
+        # The lower half of each index suffices: held indices are compared whole.
+        indices = where if self.index_type is lt.I32 else f.trunc(where, vector(lt.I32, lanes))
+        before = f.shuffle(indices, indices, [lanes - 1, *range(lanes - 1)])
+        equal = f.bitcast(f.icmp("eq", indices, before), _bits(lanes))
         part, whole = MOSTLY
         count = f.intrinsic("llvm.ctpop", equal.type, [equal])
         return f.icmp("uge", count, f.const(equal.type, lanes * part // whole))
@@ -227,13 +227,13 @@ class StagedEmitter(LoopEmitter):
     def _first_held(self, store: Store, where: Value, held: list[Value]) -> list[Value]:
         """Return what a block holds at first: what its first update combines with."""
         f = self.f
-        place = self._wide(f.extract(where, 0))
+        index = self._wide(f.extract(where, 0))
 
         def fetch() -> list[Value]:
-            return [self._load(held[1].type, self._address(store, place))]
+            return [self._load(held[1].type, self._address(store, index))]
 
-        is_same = f.icmp("eq", place, held[0])
-        return [place, *f.if_(is_same, lambda: [held[1]], fetch)]
+        is_same = f.icmp("eq", index, held[0])
+        return [index, *f.if_(is_same, lambda: [held[1]], fetch)]
 
     def _set_bits(self, bits: Value, update: Callable[[IndexValue], object]) -> None:
         """Make the updates whose bits are set, in order."""
@@ -247,12 +247,12 @@ class StagedEmitter(LoopEmitter):
 
         f.while_([bits], lambda left: f.icmp("ne", left[0], zero), step)
 
-    def _update(self, store: Store, place: Value, value: Value, held: list[Value]) -> list[Value]:
-        """Combine one value into a place, in memory or held; return what is held then."""
+    def _update(self, store: Store, index: Value, value: Value, held: list[Value]) -> list[Value]:
+        """Combine a value with the element at `index`, in memory or held; return what is held."""
         f, emitter = self.f, self.emitter
         assert store.combiner is not None, "only updates that combine are staged"
         element, has_f16c = store.value.dtype, emitter.has_f16c
-        address = self._address(store, place)
+        address = self._address(store, index)
         wide = vector(memory_type(element), value.type.lanes)
 
         def change() -> list[Value]:
@@ -260,7 +260,7 @@ class StagedEmitter(LoopEmitter):
             return [self._load(wide, address)]
 
         if held:
-            is_same = f.icmp("eq", place, held[0])
+            is_same = f.icmp("eq", index, held[0])
             (old,) = f.if_(is_same, lambda: [held[1]], change)
         else:
             old = self._load(wide, address)
@@ -268,13 +268,13 @@ class StagedEmitter(LoopEmitter):
         (result,) = combine(emitter, store.combiner, args)
         new = narrow(f, result, element, has_f16c)
         if held:
-            return [place, new]
+            return [index, new]
         self._store(new, address)
         return []
 
-    def _address(self, store: Store, place: Value) -> Value:
+    def _address(self, store: Store, index: Value) -> Value:
         memory = memory_type(store.value.dtype)
-        return self.f.gep(self.emitter.buffers[store.buffer], place, memory)
+        return self.f.gep(self.emitter.buffers[store.buffer], index, memory)
 
     def _load(self, wide: Type, address: Value) -> Value:
         f, align = self.f, wide.element.alignment

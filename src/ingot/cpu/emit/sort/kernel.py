@@ -103,24 +103,24 @@ class _ComparedRows(RowSorter):
         """Copy the elements of every operand."""
         f = self.f
 
-        def one(where: IndexValue, place: Value) -> None:
+        def one(where: IndexValue, index: Value) -> None:
             for area, buffer, type_ in zip(areas, self.kernel.operands, self.types, strict=True):
                 value = f.load(type_, f.gep(self.emitter.buffers[buffer], where, type_))
-                f.store(value, f.gep(area, place, type_))
+                f.store(value, f.gep(area, index, type_))
 
-        self.places(row, low, high, one)
+        self.each_element(row, low, high, one)
 
     def write(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
         """Copy the elements of every operand."""
         f, kernel = self.f, self.kernel
         first = len(kernel.buffers) - len(kernel.operands)
 
-        def one(where: IndexValue, place: Value) -> None:
+        def one(where: IndexValue, index: Value) -> None:
             for number, (area, type_) in enumerate(zip(areas, self.types, strict=True), first):
-                value = f.load(type_, f.gep(area, place, type_))
+                value = f.load(type_, f.gep(area, index, type_))
                 f.store(value, f.gep(self.emitter.buffers[number], where, type_))
 
-        self.places(row, low, high, one)
+        self.each_element(row, low, high, one)
 
     def comes_before(self, left: list[Value], right: list[Value]) -> Value:
         """Emit the comparator on elements as they lie in memory."""

@@ -31,32 +31,32 @@ def sorts_in_result(form: KeyedForm, target: TargetSpec) -> bool:
 class Pairs(KeyedRows):
     """Records are a key and a position."""
 
-    def record(self, where: IndexValue, place: Value, lanes: int = 1) -> Record:
+    def record(self, where: IndexValue, index: Value, lanes: int = 1) -> Record:
         """Return keys and positions."""
-        return [self.key(self.element(where, lanes)), self.positions(place, lanes)]
+        return [self.key(self.element(where, lanes)), self.positions(index, lanes)]
 
     def write(self, row: Value, low: IndexValue, high: IndexValue) -> None:
         """Write every operand's elements in the order of the positions."""
         f, start = self.f, self.start_of(row)
         positions = f.gep(self.here, self.distance)
 
-        def one(where: IndexValue, place: Value) -> None:
-            number = f.load(lt.I64, f.gep(positions, place, lt.I64))
+        def one(where: IndexValue, index: Value) -> None:
+            number = f.load(lt.I64, f.gep(positions, index, lt.I64))
             source = f.iadd(start, f.imul(number, self.numbers.inner))
             for operand in range(len(self.form.elements)):
                 self.copy(operand, source, where)
 
-        self.places(row, low, high, one)
+        self.each_element(row, low, high, one)
 
 
 class Words(KeyedRows):
     """Records are a key of 32 bits above a position."""
 
-    def record(self, where: IndexValue, place: Value, lanes: int = 1) -> Record:
+    def record(self, where: IndexValue, index: Value, lanes: int = 1) -> Record:
         """Return keys above positions."""
         keys = self.key(self.element(where, lanes))
         high = self.f.shl(keys, self.f.const(keys.type, 32))
-        return [self.f.or_(high, self.positions(place, lanes))]
+        return [self.f.or_(high, self.positions(index, lanes))]
 
     def write(self, row: Value, low: IndexValue, high: IndexValue) -> None:
         """Write every operand's elements in the order of the positions.
@@ -66,15 +66,15 @@ class Words(KeyedRows):
         """
         f, start = self.f, self.start_of(row)
 
-        def one(where: IndexValue, place: Value) -> None:
-            record = f.load(lt.I64, f.gep(self.here, place, lt.I64))
+        def one(where: IndexValue, index: Value) -> None:
+            record = f.load(lt.I64, f.gep(self.here, index, lt.I64))
             number = f.and_(record, f.const(lt.I64, (1 << 32) - 1))
             source = f.iadd(start, f.imul(number, self.numbers.inner))
             self.write_key(f.trunc(f.ashr(record, f.const(lt.I64, 32)), lt.I32), source, where)
             for operand in range(1, len(self.form.elements)):
                 self.copy(operand, source, where)
 
-        self.places(row, low, high, one)
+        self.each_element(row, low, high, one)
 
     def write_key(self, key: Value, source: IndexValue, where: IndexValue) -> None:
         """Write the first operand's element of a key, which lies at `source`."""
@@ -101,7 +101,7 @@ class Keys(KeyedRows):
 
     in_result: bool
 
-    def record(self, where: IndexValue, place: Value, lanes: int = 1) -> Record:
+    def record(self, where: IndexValue, index: Value, lanes: int = 1) -> Record:
         """Return keys."""
         return [self.key(self.element(where, lanes))]
 
@@ -115,10 +115,10 @@ class Keys(KeyedRows):
         flag = self.flag(part)
         f.store(f.const(word, 0), flag)
 
-        def some(where: IndexValue, place: Value, lanes: int) -> None:
+        def some(where: IndexValue, index: Value, lanes: int) -> None:
             wide = self.element(where, lanes)
             keys = self.key(wide)
-            self.keep([keys], place)
+            self.keep([keys], index)
             differs = f.icmp("ne", keys, self.own_key(wide))
             is_lost = differs if lanes == 1 else f.reduce("or", differs)
             f.if_(is_lost, lambda: f.store(f.const(word, 1), flag), likely=False)
@@ -161,8 +161,8 @@ class Keys(KeyedRows):
         f = self.f
         bounds = self._bounds_of_lost(low, high) if self.form.shared_keys else []
 
-        def some(where: IndexValue, place: Value, lanes: int) -> None:
-            keys = f.load(vector(self.word, lanes), self.at(place), self.word.alignment)
+        def some(where: IndexValue, index: Value, lanes: int) -> None:
+            keys = f.load(vector(self.word, lanes), self.at(index), self.word.alignment)
             self.store(0, self.memory_of(keys), where)
 
         f.if_(
@@ -178,26 +178,26 @@ class Keys(KeyedRows):
         if bounds:
             f.if_(f.icmp("sle", *bounds), all_keys, likely=False)
 
-    def at(self, place: IndexValue) -> Value:
+    def at(self, index: IndexValue) -> Value:
         """Return the address of a key in order."""
-        return self.f.gep(self.target, place, self.word, inbounds=False)
+        return self.f.gep(self.target, index, self.word, inbounds=False)
 
     def _replace(self, low: IndexValue, high: IndexValue) -> None:
         """Make elements of keys where these lie."""
         f, lanes = self.f, self.step
         wide = vector(self.word, lanes)
-        places = f.const(vector(lt.I64, lanes), list(range(lanes)))
+        indices = f.const(vector(lt.I64, lanes), list(range(lanes)))
 
-        def some(place: Value, mask: Value) -> None:
-            keys = f.masked_load(wide, self.at(place), mask, align=self.word.alignment)
-            f.masked_store(self.memory_of(keys), self.at(place), mask, self.word.alignment)
+        def some(index: Value, mask: Value) -> None:
+            keys = f.masked_load(wide, self.at(index), mask, align=self.word.alignment)
+            f.masked_store(self.memory_of(keys), self.at(index), mask, self.word.alignment)
 
         whole = f.imul(f.idiv(f.imax(f.isub(high, low), 0), lanes), lanes)
         rest = f.as_value(f.iadd(low, whole))
         every = f.const(vector(lt.I1, lanes), True)
-        f.loop(low, rest, lanes, [], lambda place, _: some(place, every))
+        f.loop(low, rest, lanes, [], lambda index, _: some(index, every))
         left = f.splat(f.as_value(f.isub(high, rest)), lanes)
-        some(rest, f.icmp("slt", places, left))
+        some(rest, f.icmp("slt", indices, left))
 
     def _bounds_of_lost(self, low: IndexValue, high: IndexValue) -> list[Value]:
         """Return the first and the last key; the last is less if no element is lost."""
@@ -210,23 +210,23 @@ class Keys(KeyedRows):
         (lost,) = f.loop(0, self.numbers.parts, 1, [zero], gathered)
         has_any = f.icmp("slt", f.as_value(low), f.as_value(high))
         is_lost = f.and_(f.icmp("ne", lost, zero), has_any)
-        places = (low, f.isub(high, 1))
+        indices = (low, f.isub(high, 1))
         return f.if_(
             is_lost,
-            lambda: [f.load(word, self.at(place)) for place in places],
+            lambda: [f.load(word, self.at(index)) for index in indices],
             otherwise=[f.const(word, 1), zero],
             likely=False,
         )
 
     def rewrite(
-        self, row: Value, places: tuple[IndexValue, IndexValue], bounds: list[Value], key: Value
+        self, row: Value, indices: tuple[IndexValue, IndexValue], bounds: list[Value], key: Value
     ) -> None:
-        """Write the elements of one key to those of its places that lie between `places`.
+        """Write the elements of one key to those of their indices that `indices` bound.
 
         `bounds`: the first and the last key there.
         """
         f, length = self.f, self.numbers.length
-        low, high = map(f.as_value, places)
+        low, high = map(f.as_value, indices)
         is_here = f.and_(f.icmp("sle", bounds[0], key), f.icmp("sle", key, bounds[1]))
         start, zero = self.start_of(row), f.const(lt.I64, 0)
 
@@ -239,14 +239,14 @@ class Keys(KeyedRows):
             return [f.add(values[0], f.zext(f.icmp("slt", other, key), lt.I64))]
 
         def again(number: Value, values: list[Value]) -> list[Value]:
-            (place,) = values
+            (index,) = values
             where, other = key_at(number)
             has_key = f.icmp("eq", other, key)
-            is_inside = f.and_(f.icmp("sge", place, low), f.icmp("slt", place, high))
+            is_inside = f.and_(f.icmp("sge", index, low), f.icmp("slt", index, high))
 
-            there = f.iadd(start, f.imul(place, self.numbers.inner))
+            there = f.iadd(start, f.imul(index, self.numbers.inner))
             f.if_(f.and_(has_key, is_inside), lambda: self.copy(0, where, there))
-            return [f.add(place, f.zext(has_key, lt.I64))]
+            return [f.add(index, f.zext(has_key, lt.I64))]
 
         def scan() -> None:
             (before,) = f.loop(0, length, 1, [zero], below)

@@ -101,9 +101,9 @@ class KeyedRows(Rows, ABC):
     def use_row(self, row: Value) -> None:
         """Set what depends on the row in the operands."""
 
-    def table(self, place: IndexValue) -> Value:
+    def table(self, index: IndexValue) -> Value:
         """Return the address of a number that threads know of a row that is cut."""
-        return self.f.gep(self.known, place, lt.I64)
+        return self.f.gep(self.known, index, lt.I64)
 
     def call(self, name: str, arguments: Sequence[IndexValue], result: lt.Type = lt.VOID) -> Value:
         """Call a function of the library's quicksort."""
@@ -113,32 +113,32 @@ class KeyedRows(Rows, ABC):
         return f.call_indirect(pointer, result, params, [f.as_value(each) for each in arguments])
 
     @abstractmethod
-    def record(self, where: IndexValue, place: Value, lanes: int = 1) -> Record:
+    def record(self, where: IndexValue, index: Value, lanes: int = 1) -> Record:
         """Return the records of elements side by side, at `where` in the operand."""
 
-    def positions(self, place: Value, lanes: int) -> Value:
+    def positions(self, index: Value, lanes: int) -> Value:
         """Return the positions of elements side by side."""
-        f, first = self.f, self.f.splat(place, lanes)
+        f, first = self.f, self.f.splat(index, lanes)
         return first if lanes == 1 else f.add(first, f.const(first.type, list(range(lanes))))
 
     def read(self, row: Value, low: IndexValue, high: IndexValue) -> None:
-        """Write the records of the elements low..high of a row to these places."""
+        """Write the records of the elements low..high of a row to the same indices."""
 
-        def some(where: IndexValue, place: Value, lanes: int) -> None:
-            self.keep(self.record(where, place, lanes), place)
+        def some(where: IndexValue, index: Value, lanes: int) -> None:
+            self.keep(self.record(where, index, lanes), index)
 
         self.in_vectors(row, low, high, some)
 
-    def keep(self, record: Record, place: Value) -> None:
+    def keep(self, record: Record, index: Value) -> None:
         """Store records side by side."""
         f = self.f
         for number, word in enumerate(record):
             area = f.gep(self.here, f.imul(self.distance, number))
-            f.store(word, f.gep(area, place, self.word), self.word.alignment)
+            f.store(word, f.gep(area, index, self.word), self.word.alignment)
 
     @abstractmethod
     def write(self, row: Value, low: IndexValue, high: IndexValue) -> None:
-        """Write the elements of the records in these places to a row."""
+        """Write the elements of the records low..high to a row."""
 
     def in_vectors(
         self,
@@ -147,22 +147,22 @@ class KeyedRows(Rows, ABC):
         high: IndexValue,
         body: Callable[[IndexValue, Value, int], None],
     ) -> None:
-        """Emit `body(where, place, lanes)` for places low..high of a row, some of them twice.
+        """Emit `body(where, index, lanes)` for elements low..high of a row, for some of them twice.
 
         Lanes are several where elements lie side by side: the last ones end with the row.
         """
         f, start = self.f, self.start_of(row)
         count = f.as_value(f.isub(high, low))
 
-        def some(place: IndexValue, lanes: int) -> None:
-            body(f.iadd(start, place), f.as_value(place), lanes)
+        def some(index: IndexValue, lanes: int) -> None:
+            body(f.iadd(start, index), f.as_value(index), lanes)
 
         def each() -> None:
-            self.places(row, low, high, lambda where, place: body(where, place, 1))
+            self.each_element(row, low, high, lambda where, index: body(where, index, 1))
 
         def several(lanes: int) -> None:
             last = f.isub(high, lanes)
-            f.loop(low, last, lanes, [], lambda place, _: some(place, lanes))
+            f.loop(low, last, lanes, [], lambda index, _: some(index, lanes))
             some(last, lanes)
 
         def dense(lanes: int, otherwise: Callable[[], None]) -> None:

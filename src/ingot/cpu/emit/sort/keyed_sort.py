@@ -96,9 +96,9 @@ def _part_of_row(rows: KeyedRows, chunk: Value, scratch: Value) -> None:
     splitters = f.alloca(rows.word, len(rows.types) * MAX_PARTS, 64)
 
     def choose(number: Value, _: list[Value], halves: int, to: Value) -> None:
-        place = f.imul(f.iadd(number, 1), BUCKET_SAMPLES // halves)
+        index = f.imul(f.iadd(number, 1), BUCKET_SAMPLES // halves)
         for word, source in enumerate(samples):
-            value = f.load(rows.word, f.gep(source, place, rows.word))
+            value = f.load(rows.word, f.gep(source, index, rows.word))
             target = f.iadd(number, halves * word * MAX_PARTS)
             f.store(value, f.gep(to, target, rows.word))
 
@@ -131,9 +131,9 @@ def _samples(rows: KeyedRows, row: Value) -> Record:
         # Not at even distances: what repeats itself would look alike.
         mixed = f.and_(f.mul(number, f.const(lt.I64, 0x9E3779B1)), f.const(lt.I64, 0xFFFFFFFF))
         jitter = f.lshr(f.mul(mixed, stretch), f.const(lt.I64, 32))
-        place = f.add(f.mul(number, stretch), jitter)
-        where = f.iadd(rows.start_of(row), f.imul(place, rows.numbers.inner))
-        for word, value in enumerate(rows.record(where, place)):
+        index = f.add(f.mul(number, stretch), jitter)
+        where = f.iadd(rows.start_of(row), f.imul(index, rows.numbers.inner))
+        for word, value in enumerate(rows.record(where, index)):
             f.store(value, f.gep(f.gep(here, word * room), number, rows.word))
 
     f.loop(0, count, 1, [], one)
@@ -159,11 +159,11 @@ def _bucket_of_row(rows: KeyedRows, chunk: Value, scratch: Value) -> None:
         front, back = state
         counts = rows.counts(part)
         start = f.imul(part, rows.numbers.part)
-        place = f.iadd(start, _sum(rows, counts, 0, bucket))
+        index = f.iadd(start, _sum(rows, counts, 0, bucket))
         count = f.load(lt.I64, f.gep(counts, bucket, lt.I64))
-        source = f.gep(rows.here, place, rows.word)
-        places = [f.gep(rows.there, each, rows.word) for each in (front, back)]
-        arguments = [source, *places, count, rows.distance, *pivot]
+        source = f.gep(rows.here, index, rows.word)
+        indices = [f.gep(rows.there, each, rows.word) for each in (front, back)]
+        arguments = [source, *indices, count, rows.distance, *pivot]
         found = rows.call("partition", arguments, lt.I64)
         return [f.add(front, found), f.sub(back, f.sub(count, found))]
 
@@ -205,8 +205,8 @@ def _bounds_of(rows: KeyedRows, bucket: Value) -> tuple[Value, Value]:
 def _sum(rows: KeyedRows, numbers: Value, first: IndexValue, last: IndexValue) -> Value:
     f = rows.f
 
-    def add(place: Value, state: list[Value]) -> list[Value]:
-        return [f.add(state[0], f.load(lt.I64, f.gep(numbers, place, lt.I64)))]
+    def add(index: Value, state: list[Value]) -> list[Value]:
+        return [f.add(state[0], f.load(lt.I64, f.gep(numbers, index, lt.I64)))]
 
     return f.loop(first, last, 1, [f.const(lt.I64, 0)], add)[0]
 

@@ -82,8 +82,8 @@ class MergeSorter:
                     self._store(before(values), areas, values[0])
                     return [f.as_value(f.isub(values[0], 1))]
 
-                (place,) = f.while_([number], moves, move)
-                self._store(held, areas, place)
+                (index,) = f.while_([number], moves, move)
+                self._store(held, areas, index)
 
             f.loop(f.iadd(start, 1), end, 1, [], insert)
 

@@ -64,7 +64,7 @@ class _Partition:
         """Emit whole registers while there is room for two between both sides, then the rest."""
         f, lanes = self.f, self.lanes
         free = self.count if lanes == 1 else f.imax(f.isub(self.count, lanes), 0)
-        place: Index = 0
+        index: Index = 0
         state = [f.const(lt.I64, 0)]
         for number in (UNROLLED, 1):
             step = number * lanes
@@ -73,24 +73,24 @@ class _Partition:
             def move(at: Value, state: list[Value], number: int = number) -> list[Value]:
                 return [self._move(at, state[0], number)]
 
-            state = f.loop(place, end, step, state, move)
-            place = end
+            state = f.loop(index, end, step, state, move)
+            index = end
         if lanes > 1:
             rest = self._move_rest
-            state = f.loop(place, self.count, lanes, state, lambda at, state: [rest(at, state[0])])
+            state = f.loop(index, self.count, lanes, state, lambda at, state: [rest(at, state[0])])
         f.ret(state[0])
 
-    def _move(self, place: Value, before: Value, number: int) -> Value:
+    def _move(self, index: Value, before: Value, number: int) -> Value:
         """Move some registers; `before`: how many records came before the pivot so far."""
         f, records, lanes = self.f, self.records, self.lanes
-        places = [f.iadd(place, n * lanes) for n in range(number)]
-        held = [records.load(records.at(self.data, each), lanes) for each in places]
-        back = records.at(self.back, f.isub(before, place))
+        indices = [f.iadd(index, n * lanes) for n in range(number)]
+        held = [records.load(records.at(self.data, each), lanes) for each in indices]
+        back = records.at(self.back, f.isub(before, index))
         for line in range(0, number * lanes * records.type.word.bytes, LINE):
             ahead = f.gep(back, -AHEAD - line, inbounds=False)
             hint = [f.const(lt.I32, each) for each in (1, 3, 1)]
             f.intrinsic("llvm.prefetch", lt.VOID, [ahead, *hint])
-        behind = records.at(self.back, f.isub(-lanes, place))
+        behind = records.at(self.back, f.isub(-lanes, index))
         for each, record in enumerate(held):
             is_less = records.less(record, self.pivot)
             first, last = self._parted(record, is_less)
@@ -99,17 +99,17 @@ class _Partition:
             before = f.add(before, _number(f, is_less))
         return before
 
-    def _move_rest(self, place: Value, before: Value) -> Value:
+    def _move_rest(self, index: Value, before: Value) -> Value:
         """Move a register, or what is left of one, each record to its own side alone."""
         f, records, lanes = self.f, self.records, self.lanes
-        is_own = records.first_lanes(f.isub(self.count, place), lanes)
-        record = records.load_some(records.at(self.data, place), is_own, self.pivot)
+        is_own = records.first_lanes(f.isub(self.count, index), lanes)
+        record = records.load_some(records.at(self.data, index), is_own, self.pivot)
         is_less = f.and_(records.less(record, self.pivot), is_own)
         is_other = f.and_(is_own, f.not_(is_less))
         found, others = _number(f, is_less), _number(f, is_other)
         front = records.at(self.front, before)
         records.store(self._packed(record, is_less), front, records.first_lanes(found, lanes))
-        back = records.at(self.back, f.isub(f.isub(before, place), others))
+        back = records.at(self.back, f.isub(f.isub(before, index), others))
         records.store(self._packed(record, is_other), back, records.first_lanes(others, lanes))
         return f.add(before, found)
 
@@ -149,7 +149,7 @@ def _orders(lanes: int) -> bytes:
     for bits in range(1 << lanes):
         order = sorted(range(lanes), key=lambda lane: not bits >> lane & 1)
         taken = [lane * parts + part for lane in order for part in range(parts)]
-        entries.append(sum(lane << 4 * place for place, lane in enumerate(taken)))
+        entries.append(sum(lane << 4 * index for index, lane in enumerate(taken)))
     return np.array(entries, np.uint32).tobytes()
 
 

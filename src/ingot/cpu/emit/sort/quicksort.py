@@ -106,8 +106,8 @@ class Quicksort:
 
         def divide() -> None:
             middle = f.as_value(f.idiv(f.iadd(first, last), 2))
-            places = [f.iadd(middle, n * MAX_PARTS) for n in range(self.type.words)]
-            pivot = [f.load(self.type.word, records.at(splitters, place)) for place in places]
+            indices = [f.iadd(middle, n * MAX_PARTS) for n in range(self.type.words)]
+            pivot = [f.load(self.type.word, records.at(splitters, index)) for index in indices]
             end = records.at(other, count)
             before = f.call(partition, [data, data, end, count, distance, *pivot])
             rest = [splitters, first, middle, counts]
@@ -195,8 +195,8 @@ class _Range:
         """Return a record near the median of some; more than the least that there may be."""
         f, records, lanes = self.f, self.records, self.registers.lanes
         step = f.idiv(f.isub(count, lanes), SAMPLES - 1)
-        places = [f.imul(step, number) for number in range(SAMPLES)]
-        held = [records.load(records.at(data, place), lanes) for place in places]
+        indices = [f.imul(step, number) for number in range(SAMPLES)]
+        held = [records.load(records.at(data, index), lanes) for index in indices]
         while len(held) > 1:
             thirds = [held[first : first + 3] for first in range(0, len(held), 3)]
             held = [records.median(*third) for third in thirds]
@@ -240,8 +240,8 @@ class _Range:
         for first, last, step in ((0, whole, lanes), (whole, count, 1)):
             held = records.splat(record, step)
 
-            def one(place: Value, _: list[Value], held: Record = held) -> None:
-                records.store(held, records.at(target, place))
+            def one(index: Value, _: list[Value], held: Record = held) -> None:
+                records.store(held, records.at(target, index))
 
             f.loop(first, last, step, [], one)
 

@@ -107,9 +107,9 @@ class Records:
 
     # ---- in scratch
 
-    def at(self, array: Value, place: Index) -> Value:
+    def at(self, array: Value, index: Index) -> Value:
         """Return the address of a record's first word."""
-        return self.f.gep(array, place, self.type.word, inbounds=False)
+        return self.f.gep(array, index, self.type.word, inbounds=False)
 
     def _words_at(self, address: Value) -> list[Value]:
         f, numbers = self.f, range(self.type.words)
@@ -139,7 +139,7 @@ class Records:
                 self.f.masked_store(word, each, mask, word.type.alignment)
 
     def copy(self, source: Value, target: Value, count: Index) -> None:
-        """Copy records to places that are apart."""
+        """Copy records to other memory, which does not overlap theirs."""
         size = self.f.as_value(self.f.imul(count, self.type.word.bytes))
         for from_, to in zip(self._words_at(source), self._words_at(target), strict=True):
             self.f.memcpy(to, from_, size)
@@ -155,11 +155,11 @@ class Records:
         return [self.f.splat(word, lanes) for word in record]
 
     def first_lanes(self, count: Index, lanes: int, start: int = 0) -> Value:
-        """Return which of the places `start` and following are less than `count`."""
+        """Return which of the indices `start` and following are less than `count`."""
         f, word = self.f, self.type.word
         number = f.as_value(count) if word is lt.I64 else f.trunc(f.as_value(count), word)
-        places = f.const(vector(word, lanes), list(range(start, start + lanes)))
-        return f.icmp("slt", places, f.splat(number, lanes))
+        indices = f.const(vector(word, lanes), list(range(start, start + lanes)))
+        return f.icmp("slt", indices, f.splat(number, lanes))
 
     def shuffled(self, record: Record, sources: list[int]) -> Record:
         """Return the lanes `sources` of records."""

@@ -84,18 +84,18 @@ class Rows:
         outer = f.imul(f.idiv(row, inner), f.imul(self.numbers.length, inner))
         return f.iadd(outer, f.irem(row, inner))
 
-    def places(
+    def each_element(
         self,
         row: Value,
         low: IndexValue,
         high: IndexValue,
         body: Callable[[IndexValue, Value], None],
     ) -> None:
-        """Emit `body(where, place)` for places low..high; they lie at `where` in the buffers."""
+        """Emit `body(where, index)` for elements low..high of a row; `where`: in the buffers."""
         f, start = self.f, self.start_of(row)
 
-        def one(place: Value, _: list[Value]) -> None:
-            body(f.iadd(start, f.imul(place, self.numbers.inner)), place)
+        def one(index: Value, _: list[Value]) -> None:
+            body(f.iadd(start, f.imul(index, self.numbers.inner)), index)
 
         f.loop(low, high, 1, [], one)
 
@@ -109,11 +109,11 @@ class RowSorter(Rows, ABC):
 
     @abstractmethod
     def read(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
-        """Bring the elements low..high of a row to these places in scratch."""
+        """Copy the elements low..high of a row to the same indices of scratch."""
 
     @abstractmethod
     def write(self, row: Value, low: IndexValue, high: IndexValue, areas: list[Value]) -> None:
-        """Bring what lies in the places low..high of scratch to these places of a row."""
+        """Copy the elements low..high of scratch to the same indices of a row."""
 
     def sorter(self, length: IndexValue, span: IndexValue | None = None) -> MergeSorter:
         """Return what sorts a sequence."""
@@ -164,11 +164,11 @@ class RowSorter(Rows, ABC):
         end = f.as_value(f.imin(f.iadd(middle, width), length))
 
         def next_piece(_: Value, values: list[Value]) -> list[Value]:
-            _, _, place, taken = values
-            further = f.imin(f.iadd(place, numbers.part), f.isub(end, start))
+            _, _, index, taken = values
+            further = f.imin(f.iadd(index, numbers.part), f.isub(end, start))
             further = f.as_value(further)
-            found = sorter.split(source, (start, middle, end), (place, taken), further)
-            return [place, taken, further, found]
+            found = sorter.split(source, (start, middle, end), (index, taken), further)
+            return [index, taken, further, found]
 
         number = f.idiv(f.isub(low, start), numbers.part)
         nothing = f.const(lt.I64, 0)
@@ -186,9 +186,9 @@ class RowSorter(Rows, ABC):
         is_last = f.icmp("sge", double, f.as_value(f.imul(numbers.part, numbers.parts)))
         f.if_(is_last, lambda: self.write(row, low, high, target))
 
-    def _from(self, areas: list[Value], place: Value) -> list[Value]:
+    def _from(self, areas: list[Value], index: Value) -> list[Value]:
         pairs = zip(areas, self.types, strict=True)
-        return [self.f.gep(area, place, type_) for area, type_ in pairs]
+        return [self.f.gep(area, index, type_) for area, type_ in pairs]
 
 
 Start = Callable[[FunctionBuilder], RowSorter]

@@ -160,12 +160,12 @@ class RowSelector:
             f.store(found, f.gep(area, position, lt.I64))
             return [f.intrinsic("llvm.smax", wide, [best[0], found])]
 
-        def write(place: IndexValue, best: Value) -> Value:
+        def write(rank: IndexValue, best: Value) -> Value:
             greatest = f.reduce("smax", best)
-            self.write(f.iadd(f.imul(row, self.k), place), greatest)
+            self.write(f.iadd(f.imul(row, self.k), rank), greatest)
             return greatest
 
-        def following(place: Value, last: list[Value]) -> list[Value]:
+        def following(rank: Value, last: list[Value]) -> list[Value]:
             limit = f.splat(last[0], LANES)
 
             def block(position: Value, best: list[Value]) -> list[Value]:
@@ -173,7 +173,7 @@ class RowSelector:
                 left = f.select(f.icmp("slt", some, limit), some, none)
                 return [f.intrinsic("llvm.smax", wide, [best[0], left])]
 
-            return [write(place, f.loop(0, self.length, LANES, [none], block)[0])]
+            return [write(rank, f.loop(0, self.length, LANES, [none], block)[0])]
 
         (first,) = f.loop(0, self.length, LANES, [none], fill)
         f.loop(1, self.k, 1, [write(0, first)], following)
@@ -182,13 +182,13 @@ class RowSelector:
         """Return the candidates of a block of a row; those behind its end are the worst."""
         f, keys = self.f, self.keys
         width, wide = keys.bits_type(), vector(lt.I64, LANES)
-        places = f.add(f.splat(position, LANES), f.const(wide, list(range(LANES))))
-        inside = f.icmp("slt", places, f.splat(self.length, LANES))
+        indices = f.add(f.splat(position, LANES), f.const(wide, list(range(LANES))))
+        inside = f.icmp("slt", indices, f.splat(self.length, LANES))
         start = f.iadd(f.imul(row, self.length), position)
         data = f.gep(self.emitter.buffers[0], start, width, inbounds=False)
         loaded = f.masked_load(vector(width, LANES), data, inside)
         key = f.shl(f.zext(keys.of(loaded), wide), f.const(wide, 32))
-        last = f.sub(f.const(wide, (1 << 32) - 1), places)
+        last = f.sub(f.const(wide, (1 << 32) - 1), indices)
         return f.select(inside, f.or_(key, last), f.const(wide, WORST))
 
     # ---- candidates
@@ -286,16 +286,16 @@ class RowSelector:
         (done,) = sorter.sort([area], [spare])
         start = f.imul(row, k)
 
-        def place(number: Value, _: list[Value]) -> None:
+        def element(number: Value, _: list[Value]) -> None:
             self.write(f.iadd(start, number), f.load(lt.I64, f.gep(done, number, lt.I64)))
 
-        f.loop(0, k, 1, [], place)
+        f.loop(0, k, 1, [], element)
 
-    def write(self, place: IndexValue, candidate: Value) -> None:
-        """Write the element and the index of a candidate to a place of the results."""
+    def write(self, where: IndexValue, candidate: Value) -> None:
+        """Write the element and the index of a candidate to index `where` of the results."""
         f, keys = self.f, self.keys
         width = keys.bits_type()
         key = f.trunc(f.ashr(candidate, f.const(lt.I64, 32)), lt.I32)
-        f.store(keys.back(key), f.gep(self.emitter.buffers[1], place, width))
+        f.store(keys.back(key), f.gep(self.emitter.buffers[1], where, width))
         index = f.not_(f.trunc(candidate, lt.I32))
-        f.store(index, f.gep(self.emitter.buffers[2], place, lt.I32))
+        f.store(index, f.gep(self.emitter.buffers[2], where, lt.I32))
