@@ -201,64 +201,26 @@ def schedule_contraction(
     """
     swapped = kernel.n.extent == 1 and kernel.m.extent != 1 and kernel.patches is None
     kernel = oriented(kernel) if swapped else kernel
-    bits = cell_bits(kernel.accumulate)
     m, n, k = (assumed(axis.extent) for axis in (kernel.m, kernel.n, kernel.k))
-    lanes = column_lanes(kernel, vectors)
-    rows, columns = block or register_block(m, n, lanes, vectors)
-    masks = _has_masks(kernel, vectors, lanes, bits)
-    are_few = _suits_column_dots(kernel, vectors.lanes(bits, 1))
-    rhs: RhsPlacement = "dots" if are_few and _is_dense_along_k(kernel) else "packed dots"
-    if not are_few:
-        kind: Factors = "words" if factors > 1 else "converted"
-        is_dots = converts and _suits_dots(kernel, kind)
-        rhs = "dots" if is_dots else _rhs_placement(kernel, bits, rows, masks)
-    depth: int | None = _depth(kernel, k, lanes, factors)
-    if are_few:
-        lanes, depth = vectors.lanes(bits, 1), k
-        rows, columns = max(1, min(m, (vectors.registers - 2) // (n + 1))), n
-    elif rhs == "dots":
-        lanes, depth = vectors.lanes(bits, 1), None
-        rows = -(-m // max(1, -(-m // DOT_BLOCK_ROWS)))
-        columns = _dot_columns(rows, vectors)
-    elif rhs != "direct":
-        columns = min(columns, MAX_PACKED_VECTORS * lanes)
-    reading = _reading(kernel, bits, rows)
-    if (reading, rhs) in PIECES:
-        row_bytes = n * bits // 8
-        depth = _piece(reading, rhs, row_bytes * k, row_bytes, has_blocks=m > rows)
-    store_direct = (masks or rhs in DOTS) and stores_sums(kernel)
-    padded = -(-(depth or k) // (lanes * factors)) * lanes
-    is_low = _are_few(kernel, bits, rows)
-    n_block = _column_block(n, columns, padded * bits, rhs, is_low)
-    if (reading, rhs) == ("streamed", "direct"):
-        m_block, n_block = streamed_blocks(m, n, (rows, columns), bits)
-    elif (reading, rhs) == ("deep", "direct"):
-        m_block, n_block = deep_blocks(m, n, (rows, columns))
-    else:
-        sizes = Sizes(m, n, k, factors)
-        m_block, n_block = _blocks(kernel, sizes, (rows, columns), n_block, rhs)
-    if not store_direct and not is_split(kernel, depth):
-        n_block = min(n_block, multiple(TILE_BYTES * 8 // bits // rows, columns))
-    elif not store_direct:
-        m_block = min(m_block, multiple(TILE_BYTES * 8 // bits // n_block, rows))
-    row_blocks, column_blocks = (
-        dim.ceil_div(kernel.m.extent, m_block),
-        dim.ceil_div(kernel.n.extent, n_block),
-    )
+    sizes = Sizes(m, n, k, factors)
+    shape = _block_shape(kernel, vectors, sizes, block, converts=converts)
+    m_block, n_block = _unit_blocks(kernel, sizes, shape)
+    row_blocks = dim.ceil_div(kernel.m.extent, m_block)
+    column_blocks = dim.ceil_div(kernel.n.extent, n_block)
     units = kernel.batch.extent * column_blocks * row_blocks
-    unit_products = min(m_block, m) * min(n_block, n) * -(-k // factors)
+    unit_products = min(m_block, m) * min(n_block, n) * sizes.steps
     grain = max(1, CHUNK_PRODUCTS // 2 // max(1, unit_products))
     return ContractionSchedule(
         swapped,
-        lanes,
-        rows,
-        columns,
+        shape.lanes,
+        shape.rows,
+        shape.columns,
         m_block,
         n_block,
-        depth,
+        shape.depth,
         not has_plain_lhs(kernel),
-        rhs,
-        store_direct,
+        shape.rhs,
+        shape.store_direct,
         units,
         grain,
         dim.ceil_div(units, grain),
@@ -278,6 +240,84 @@ class Sizes:
     def steps(self) -> int:
         """Steps along k of products of all factors."""
         return -(-self.k // self.factors)
+
+
+@record
+class _BlockShape:
+    """The register blocks of a contraction, and how they read the rhs.
+
+    Attributes:
+        rhs: see `ContractionSchedule`.
+        reading: which of `PIECES` may bound the depth.
+        lanes, rows, columns: of a register block.
+        depth: products summed before sums go to memory; None: all of them.
+        store_direct: see `ContractionSchedule`.
+    """
+
+    rhs: RhsPlacement
+    reading: Reading
+    lanes: int
+    rows: int
+    columns: int
+    depth: int | None
+    store_direct: bool
+
+
+def _block_shape(
+    kernel: ContractionKernel,
+    vectors: Vectors,
+    sizes: Sizes,
+    block: tuple[int, int] | None,
+    *,
+    converts: bool,
+) -> _BlockShape:
+    """Return the register blocks; the arguments are those of `schedule_contraction`."""
+    bits, (m, n, k) = cell_bits(kernel.accumulate), (sizes.m, sizes.n, sizes.k)
+    lanes = column_lanes(kernel, vectors)
+    rows, columns = block or register_block(m, n, lanes, vectors)
+    masks = _has_masks(kernel, vectors, lanes, bits)
+    are_few = _suits_column_dots(kernel, vectors.lanes(bits, 1))
+    rhs: RhsPlacement = "dots" if are_few and _is_dense_along_k(kernel) else "packed dots"
+    if not are_few:
+        kind: Factors = "words" if sizes.factors > 1 else "converted"
+        is_dots = converts and _suits_dots(kernel, kind)
+        rhs = "dots" if is_dots else _rhs_placement(kernel, bits, rows, masks)
+    depth: int | None = _depth(kernel, k, lanes, sizes.factors)
+    if are_few:
+        lanes, depth = vectors.lanes(bits, 1), k
+        rows, columns = max(1, min(m, (vectors.registers - 2) // (n + 1))), n
+    elif rhs == "dots":
+        lanes, depth = vectors.lanes(bits, 1), None
+        rows = -(-m // max(1, -(-m // DOT_BLOCK_ROWS)))
+        columns = _dot_columns(rows, vectors)
+    elif rhs != "direct":
+        columns = min(columns, MAX_PACKED_VECTORS * lanes)
+    reading = _reading(kernel, bits, rows)
+    if (reading, rhs) in PIECES:
+        row_bytes = n * bits // 8
+        depth = _piece(reading, rhs, row_bytes * k, row_bytes, has_blocks=m > rows)
+    store_direct = (masks or rhs in DOTS) and stores_sums(kernel)
+    return _BlockShape(rhs, reading, lanes, rows, columns, depth, store_direct)
+
+
+def _unit_blocks(kernel: ContractionKernel, sizes: Sizes, shape: _BlockShape) -> tuple[int, int]:
+    """Return the rows and columns of a unit; sums that go through a tile fit into it."""
+    bits, block = cell_bits(kernel.accumulate), (shape.rows, shape.columns)
+    padded = -(-(shape.depth or sizes.k) // (shape.lanes * sizes.factors)) * shape.lanes
+    is_low = _are_few(kernel, bits, shape.rows)
+    n_block = _column_block(sizes.n, shape.columns, padded * bits, shape.rhs, is_low)
+    if (shape.reading, shape.rhs) == ("streamed", "direct"):
+        m_block, n_block = streamed_blocks(sizes.m, sizes.n, block, bits)
+    elif (shape.reading, shape.rhs) == ("deep", "direct"):
+        m_block, n_block = deep_blocks(sizes.m, sizes.n, block)
+    else:
+        m_block, n_block = _blocks(kernel, sizes, block, n_block, shape.rhs)
+    if shape.store_direct:
+        return m_block, n_block
+    tile = TILE_BYTES * 8 // bits
+    if is_split(kernel, shape.depth):
+        return min(m_block, multiple(tile // n_block, shape.rows)), n_block
+    return m_block, min(n_block, multiple(tile // shape.rows, shape.columns))
 
 
 def has_masks(bits: int, vector_bits: int) -> bool:
