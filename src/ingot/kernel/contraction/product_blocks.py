@@ -18,7 +18,7 @@ from ingot.llvm.machine_model import L2_BYTES
 from ingot.support.records import record
 
 MIN_ROWS_AHEAD = 512
-"""Crowded rows from which on the rhs is packed ahead; fewer do not pay for it."""
+"""From so many crowded rows on the rhs is packed ahead; fewer do not pay for it."""
 
 LHS_BYTES = L2_BYTES * 3 // 8
 """Bytes of a unit's packed lhs: it lies on the stack and stays in the L2 cache."""
