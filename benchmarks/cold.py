@@ -73,6 +73,7 @@ def run(engine: Engine, script: str, cache: str) -> tuple[float, float]:
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "CUDA_VISIBLE_DEVICES": "",
     }
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # pip compiles what it installs
     command = [sys.executable, "-c", f"MODE = {engine.mode!r}\n{script}"]
     start = time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -19,6 +19,7 @@ Example:
 from __future__ import annotations
 
 import ctypes
+from functools import cached_property
 from typing import Any
 
 from ingot.llvm.builder import FunctionBuilder
@@ -52,28 +53,50 @@ class Field:
     note: str = ""
 
 
-class Record:
-    """A C struct: offsets for emitted code, a ctypes structure for Python."""
+@record
+class _Layout:
+    """Offsets of fields, the members of the ctypes structure, paddings too, and the bytes."""
 
-    __slots__ = ("_fields", "_offsets", "name", "size", "structure")
+    offsets: dict[str, int]
+    members: list[tuple[str, Any]]
+    size: int
+
+
+class Record:
+    """A C struct: offsets for emitted code, a ctypes structure for Python.
+
+    Both are made when they are first used: a process uses few of the structs that it imports.
+    """
 
     def __init__(self, name: str, *fields: Field) -> None:
         """Lay the fields out in order; the size is a multiple of 8 (of 64 with `own_line`)."""
         self.name = name
         self._fields = {field.name: field for field in fields}
-        self._offsets: dict[str, int] = {}
+
+    @cached_property
+    def _layout(self) -> _Layout:
+        offsets: dict[str, int] = {}
         members: list[tuple[str, Any]] = []
         offset, widest = 0, 8
-        for field in fields:
+        for field in self._fields.values():
             c_type = _C_TYPES[field.kind]
             align = LINE_BYTES if field.own_line else ctypes.sizeof(c_type)
             widest = max(widest, align)
             offset = _pad(members, offset, align)
-            self._offsets[field.name] = offset
+            offsets[field.name] = offset
             members.append((field.name, c_type if field.count == 1 else c_type * field.count))
             offset += ctypes.sizeof(c_type) * field.count
-        self.size = _pad(members, offset, widest)
-        self.structure: Any = type(name, (ctypes.Structure,), {"_fields_": members})
+        return _Layout(offsets, members, _pad(members, offset, widest))
+
+    @cached_property
+    def structure(self) -> Any:
+        """The ctypes structure."""
+        return type(self.name, (ctypes.Structure,), {"_fields_": self._layout.members})
+
+    @property
+    def size(self) -> int:
+        """The bytes of the struct."""
+        return self._layout.size
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,7 +113,7 @@ class Record:
 
     def offset(self, name: str) -> int:
         """Return the byte offset of a field."""
-        return self._offsets[name]
+        return self._layout.offsets[name]
 
     def type_of(self, name: str) -> Type:
         """Return the LLVM type of a field (of an item, for an array)."""
@@ -98,7 +121,7 @@ class Record:
 
     def address(self, f: FunctionBuilder, base: Value, name: str) -> Value:
         """Emit the address of a field of the record at `base`."""
-        return f.gep(base, self._offsets[name])
+        return f.gep(base, self._layout.offsets[name])
 
     def load(self, f: FunctionBuilder, base: Value, name: str) -> Value:
         """Emit a plain load of a field."""
@@ -133,7 +156,8 @@ class Record:
         """Return the struct as C, for headers and documentation."""
         lines = [f"typedef struct {self.name} {{"]
         for field in self._fields.values():
-            note = f" /* at {self._offsets[field.name]}{'; ' if field.note else ''}{field.note} */"
+            at = f"at {self.offset(field.name)}"
+            note = f" /* {at}{'; ' if field.note else ''}{field.note} */"
             array = f"[{field.count}]" if field.count > 1 else ""
             aligned = f" __attribute__((aligned({LINE_BYTES})))" if field.own_line else ""
             lines.append(f"  {_C_NAMES[field.kind]} {field.name}{array}{aligned};{note}")

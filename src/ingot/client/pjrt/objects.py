@@ -14,8 +14,6 @@ from ingot.client.pjrt.handles import Attribute, Handle
 from ingot.client.pjrt.processes import Processes
 from ingot.client.pjrt.records import CLIENT, DESCRIPTION, DEVICE, GPU, MEMORY, TOPOLOGY
 from ingot.runtime.cuda.devices import Device as GpuDevice
-from ingot.runtime.cuda.library import execute_address
-from ingot.runtime.foreign.collectives.couriers import new_courier
 from ingot.runtime.own_pools import OwnPool
 from ingot.support.records import record
 
@@ -110,6 +108,8 @@ class Device(Handle):
         self.set_list("memories", [memory.address for memory in self.memories])
         self.gpu = _gpu(platform, number)
         if self.gpu is not None:
+            from ingot.runtime.cuda.library import execute_address
+
             row = GPU.structure(stream=self.gpu.stream_record, execute=execute_address())
             self.set(gpu=self.keep_records([row]))
 
@@ -121,6 +121,8 @@ class Device(Handle):
     @cached_property
     def courier(self) -> int:
         """The address of its courier, for collectives that run while it computes."""
+        from ingot.runtime.foreign.collectives.couriers import new_courier
+
         return new_courier()
 
     def after_fork_in_child(self) -> None:

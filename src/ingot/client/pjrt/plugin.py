@@ -38,7 +38,6 @@ from ingot.client.pjrt.slots_client import ClientSlots
 from ingot.client.pjrt.slots_executable import ExecutableSlots
 from ingot.client.pjrt.slots_transfer import TransferSlots
 from ingot.client.pjrt.trampolines import fill_targets
-from ingot.runtime.foreign.collectives.mpi_library import finalize
 from ingot.support import flags
 from ingot.support.forking import ForkLock, defers_fork
 
@@ -146,7 +145,8 @@ class Plugin:
             if time.monotonic() > end:
                 return
             time.sleep(_POLL_SECONDS)
-        finalize()
+        for client in self.clients.clients:
+            client.platform.processes.leave()
 
     def _is_busy(self) -> bool:
         """Whether programs run, or threads destroy some."""

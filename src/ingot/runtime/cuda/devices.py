@@ -16,7 +16,6 @@ from functools import cache
 from typing import Any
 
 from ingot.runtime.cuda.driver import OUT_OF_MEMORY, Driver, driver
-from ingot.runtime.cuda.library import cuda_functions, stages_address
 from ingot.runtime.cuda.records import CudaStream
 from ingot.runtime.native import native_runtime
 from ingot.runtime.records import RUNTIME, SharedMemory
@@ -88,6 +87,9 @@ class Device:
         return self.driver.number("cuDeviceGetAttribute", number, self._handle)
 
     def _start(self) -> None:
+        # Imported here: a process without a GPU needs none of the native functions for GPUs.
+        from ingot.runtime.cuda.library import cuda_functions, stages_address
+
         functions = self.driver
         self._context = functions.handle("cuDevicePrimaryCtxRetain", self._handle)
         self.enter()

@@ -92,10 +92,11 @@ def rank_link(rank: int, here: int, there: int, num_devices: int) -> LinkRow:
     return LinkRow(outgoing << RANK_BITS | rank, incoming << RANK_BITS | rank)
 
 
+@cache
 def finalize() -> None:
     """Finalize MPI if `mpi_library` initialized it; wait for the other processes.
 
-    No request may be pending.
+    Only the first call does. No request may be pending.
     """
     if mpi_library.cache_info().currsize and mpi_library().is_ours:
         mpi_library().functions.MPI_Finalize()
