@@ -128,7 +128,7 @@ def test_options_name_a_target(options, levels):
         ({"levels": "avx2,sse9"}, "no CPU level 'sse9'"),
         ({"cpu": "pentium"}, "'pentium' cannot be --target-cpu"),
         ({"cpu": "haswell", "levels": "avx2"}, "beside --level"),
-        ({"features": "avx2"}, "'avx2' is no feature"),
+        ({"features": "avx2"}, "'avx2' is not a CPU feature"),
         ({"features": "+amx-tile"}, "cannot use the feature 'amx-tile'"),
         ({"features": "+avx512bf16"}, "needs the level avx512"),
         ({"triple": "x86_64-pc-windows-msvc"}, "no artifacts for 'x86_64-pc-windows-msvc'"),

@@ -81,7 +81,7 @@ def test_a_static_buffer_that_no_machine_has_is_refused_by_name() -> None:
     )  # fmt: skip
     ingot.register_custom_call_target("x", lambda value: value)
     call = 'c = f32[8796093022208] custom-call(s0, s1, s2, s3), custom_call_target="x" '
-    with pytest.raises(ResourceError, match="the memory it is in"):
+    with pytest.raises(ResourceError, match="and its buffer"):
         _compiled(halves + call + "ROOT r = f32[1] slice(c), slice={[0:1]}")
 
 

@@ -183,7 +183,7 @@ class _Foreign:
 
 @pytest.mark.parametrize("value", [_Foreign(), 3, ((), (), ()), ParseError("x")])
 def test_what_is_no_packed_module(value: object) -> None:
-    with pytest.raises(ParseError, match="no packed module") as error:
+    with pytest.raises(ParseError, match="not a packed module") as error:
         unpack(pickle.dumps(value))
     assert error.value.diagnostic.code == "INGOT0127"
 

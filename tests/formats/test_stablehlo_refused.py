@@ -30,8 +30,8 @@ REFUSED = {
     "tf.aliasing_output' is .*not an integer": program('tf.aliasing_output = "a"'),
     "mhlo.layout_mode' is .*not a string": program("mhlo.layout_mode = 3 : i32"),
     "mhlo.memory_kind' is .*not a string": program(result="mhlo.memory_kind = [1]"),
-    "no text that HLO can have": program('mhlo.sharding = "{a"'),
-    r"\"b}\" is no text": program('mhlo.sharding = "b}"'),
+    "not a value of HLO text": program('mhlo.sharding = "{a"'),
+    r"\"b}\" is not a value": program('mhlo.sharding = "b}"'),
     "error_message' is .*not a string": program(
         body="""%c = stablehlo.constant dense<true> : tensor<i1>
         stablehlo.custom_call @shape_assertion(%c) {error_message = 3 : i32, has_side_effect = true}

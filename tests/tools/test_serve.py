@@ -176,7 +176,7 @@ def test_a_symbolic_size_is_null(session: Session) -> None:
         ({"op": "free", "values": [True]}, b"", "there is no value True"),
         ({"op": "free", "values": [{}]}, b"", "there is no value {}"),
         ({"op": "free", "values": {}}, b"", '"values" is {}, not a list'),
-        ({"op": "compile", "program": "\ud800"}, b"", "half of a pair of surrogates"),
+        ({"op": "compile", "program": "\ud800"}, b"", "half of a surrogate pair"),
         ({"op": "compile", "format": "pdf"}, b"x", "\"format\" is 'pdf'"),
         ({"op": "compile", "partition": 1}, b"x", '"partition" is 1, not true or false'),
         ({"op": "put", "arrays": [{"dtype": 3, "shape": []}]}, b"", '"dtype" is 3'),

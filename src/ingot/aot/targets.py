@@ -141,7 +141,7 @@ def _feature_names(features: str) -> tuple[str, ...]:
     for item in filter(None, (part.strip() for part in features.split(","))):
         if not re.fullmatch(r"\+[A-Za-z0-9_.-]+", item):
             raise UnsupportedError(
-                f"'{item}' is no feature that code can be compiled for",
+                f"'{item}' is not a CPU feature that code can be compiled for",
                 hint="give names with a + before each: +avx2,+fma",
             )
         names.append(item[1:])

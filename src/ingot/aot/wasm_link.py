@@ -214,7 +214,7 @@ class _Linker:
         if kind == _TABLE_NUMBER or (kind == _GLOBAL_INDEX and is_stack):
             return 0
         raise InternalError(
-            f"relocation {kind} of '{symbol.name}' is none of code for WebAssembly",
+            f"relocation {kind} of '{symbol.name}' does not occur in code for WebAssembly",
             code="INGOT0931",
         )
 

@@ -97,7 +97,7 @@ def unpack(data: bytes) -> Module:
         raise
     except Exception as error:  # Damaged bytes make any step fail, in any way.
         raise ParseError(
-            f"this is no packed module: {type(error).__name__}: {error}",
+            f"this is not a packed module: {type(error).__name__}: {error}",
             code="INGOT0127",
             hint="read the program again; if this comes back, read it with isolated=False",
         ) from error
@@ -122,7 +122,7 @@ class _Unpacker(pickle.Unpickler):
                 isinstance(found, type) and found.__module__ == module_name
             ):
                 return found
-        raise pickle.UnpicklingError(f"{module_name}.{global_name} is no value of a module")
+        raise pickle.UnpicklingError(f"{module_name}.{global_name} is not a value of modules")
 
     def persistent_load(self, pid: Any) -> Any:
         """Return what `persistent_id` named."""

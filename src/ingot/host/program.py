@@ -193,10 +193,10 @@ class HostProgram(ControlFlow):
         size = run(self._stack_bytes({}))
         if size > MAX_STACK:
             raise ResourceError(
-                f"functions of this program that call each other may take {size} bytes of the "
-                f"stack, and {MAX_STACK} are the most",
+                f"nested calls of this program's functions may need {size} bytes of stack, and at "
+                f"most {MAX_STACK} are allowed",
                 code="INGOT0403",
-                hint="let fewer computations call each other in a chain, or make them smaller",
+                hint="nest fewer calls of computations, or make the computations smaller",
             )
 
     def _stack_bytes(self, known: dict[HostProgram, int]) -> Recursion[int]:

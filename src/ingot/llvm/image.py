@@ -154,7 +154,7 @@ class Image:
         found = self._slot(symbol.name) if is_slot else self._target(number, symbol)
         if not machine.write(content, at, kind, found + addend):
             raise InternalError(
-                f"relocation {kind} of '{symbol.name}' is none of position-independent code",
+                f"relocation {kind} of '{symbol.name}' does not occur in position-independent code",
                 code="INGOT0931",
             )
 

@@ -112,8 +112,8 @@ class TargetSpec:
         """Return the error for `what`, which this machine cannot run."""
         return UnsupportedError(
             f"this CPU cannot run {what}: it lacks {', '.join(self.lacking)}",
-            hint="compile for TargetSpec.host(); what is compiled for TargetSpec.at_level can be "
-            "looked at here, and runs where the level is",
+            hint="compile for TargetSpec.host(); code for TargetSpec.at_level can be inspected "
+            "here, but runs only on CPUs of that level",
         )
 
     def require_cpu(self) -> None:

@@ -114,7 +114,7 @@ def donated_indices(count: int, donate: Any) -> frozenset[int]:
     indices = list(cast("Collection[Any]", donate))
     for index in indices:
         if isinstance(index, bool) or not isinstance(index, int | np.integer):
-            raise _bad_donation(f"{index!r} is no index of an argument")
+            raise _bad_donation(f"{index!r} is not the index of an argument")
         if not 0 <= index < count:
             raise _bad_donation(f"there is no argument {index}, there are {count}")
     found = frozenset(map(int, indices))

@@ -54,7 +54,7 @@ def require_done_inside(start: Instruction, called: Computation) -> None:
 
 def _refused(op: Instruction, what: str) -> UnsupportedError:
     return UnsupportedError(
-        f"the CPU does not take {what}, nor does XLA there",
+        f"neither Ingot nor XLA supports {what} on the CPU",
         instruction=repr(op),
         op_name=op.metadata.op_name,
         location=op.metadata.location,

@@ -326,7 +326,7 @@ def _worst(op: Instruction, select: Computation) -> float | int:
 
 def _refused(op: Instruction, what: str) -> UnsupportedError:
     return UnsupportedError(
-        f"Ingot does not take {what}, nor does XLA",
+        f"neither Ingot nor XLA supports {what}",
         instruction=repr(op),
         op_name=op.metadata.op_name,
         location=op.metadata.location,

@@ -59,7 +59,7 @@ def text_field(header: Header, name: str) -> bytes:
         return field(header, name, str, "").encode()
     except UnicodeEncodeError as error:
         raise bad_request(
-            f'"{name}" is no text: half of a pair of surrogates stands at {error.start}',
+            f'"{name}" is not Unicode text: half of a surrogate pair at {error.start}',
             "send data that is not Unicode as payload",
         ) from None
 

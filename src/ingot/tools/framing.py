@@ -54,7 +54,7 @@ class Message:
 def bad_request(message: str, hint: str = "") -> ExecutionError:
     """Return the error for a message that does not follow docs/serve.md."""
     return ExecutionError(
-        message, code=BAD_REQUEST, hint=hint or "docs/serve.md says what a message is"
+        message, code=BAD_REQUEST, hint=hint or "docs/serve.md describes the messages"
     )
 
 

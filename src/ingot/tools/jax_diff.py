@@ -35,7 +35,7 @@ def run_both(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Func
     given: list[Any] = jax.tree.leaves((tuple(args), kwargs))
     if len(given) != len(closed.jaxpr.invars):
         raise ArgumentError(
-            f"{_name(function)} takes static arguments, which diff cannot tell from others",
+            f"{_name(function)} has static arguments, which `ingot diff` cannot recognise",
             hint="bind them: jax.jit(functools.partial(f, static))",
         )
     whole = core.jaxpr_as_fun(closed)

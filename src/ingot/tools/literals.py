@@ -88,7 +88,7 @@ def _read_numpy(data: bytes, path: str) -> list[Array]:
 
 def _not_numpy(path: str, why: str) -> ParseError:
     return ParseError(
-        f"{path} is no file of arrays that NumPy wrote: {why}",
+        f"{path} is not a file of arrays written by NumPy: {why}",
         code="INGOT0124",
         hint="write it with numpy.savez (.npz) or numpy.save (.npy)",
     )

@@ -57,7 +57,7 @@ def test_a_text_may_leave_out_what_follows() -> None:
         ("", "not of the form"),
         ("8 devices", "not of the form"),
         ("2 nodes of 8, inside 2us 300GB/s", "what is between its nodes is missing"),
-        ("8, inside 2us 0GB/s", "nothing goes through"),
+        ("8, inside 2us 0GB/s", "the bandwidth inside is 0"),
         ("8, inside 2..us 1GB/s", "has no number"),
         ("8, inside 2us 1GB/s, star", "'star' is none of direct, ring, tree"),
         ("0 nodes of 8, inside 2us 1GB/s, between 2us 1GB/s", "has no device"),

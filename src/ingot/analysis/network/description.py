@@ -108,9 +108,9 @@ def _channel(text: str, found: re.Match[str], name: str) -> Channel:
     try:
         latency, rate = float(found[f"{name}_latency"]), float(found[f"{name}_rate"])
     except ValueError:
-        raise _unreadable(text, f"what is {name} has no number") from None
+        raise _unreadable(text, f"the network {name} has no number") from None
     if not rate:
-        raise _unreadable(text, f"nothing goes through what is {name}")
+        raise _unreadable(text, f"the bandwidth {name} is 0")
     return Channel(latency * 1e-6, rate * 1e9)
 
 

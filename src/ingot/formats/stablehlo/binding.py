@@ -157,7 +157,7 @@ def _read(context: Any, data: str | bytes) -> Any:
             return mlir().ir.Module.parse(data)
         except Exception as error:  # The bindings raise several classes.
             raise ParseError(
-                f"this is no StableHLO that MLIR can read: {error}".rstrip(),
+                f"MLIR cannot read this StableHLO: {error}".rstrip(),
                 code="INGOT0120",
                 hint="it must be a module as MLIR text, MLIR bytecode or a portable artifact",
             ) from error

@@ -368,5 +368,5 @@ def kept_text(attribute: Any) -> str:
     else:
         text = str(getattr(attribute, "value", ""))
     if text and not is_value(text):
-        raise ParseError(f"{attribute} is no text that HLO can have", code="INGOT0125")
+        raise ParseError(f"{attribute} is not a value of HLO text", code="INGOT0125")
     return text

@@ -76,7 +76,7 @@ class Reader(OneWorker):
         how, said = self._worker.how_it_ended(), self._worker.printed()
         self.end()
         return ParseError(
-            f"this is no StableHLO that MLIR can read: MLIR ended its process with {how}",
+            f"MLIR cannot read this StableHLO: it ended its process with {how}",
             code="INGOT0120",
             notes=tuple(f"MLIR: {line}" for line in said.splitlines()),
             hint="the file is damaged; it must be MLIR text, bytecode or a portable artifact",

@@ -165,7 +165,7 @@ def _require_known_sizes(graph: Any, lowered: Lowered) -> None:
     lacking = [*lowered.sizes, *(name for name in lowered.numbers if name not in given)]
     if lacking:
         raise UnsupportedError(
-            f"the exported program has the size {lacking[0]}, which is no dimension of an argument",
+            f"the exported program has the size {lacking[0]}, a dimension of no argument",
             code="INGOT0374",
             hint="export with a Dim of its own for a dimension, not with an expression like 2*Dim",
         )

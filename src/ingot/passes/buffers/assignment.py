@@ -98,7 +98,7 @@ def _require_allocatable(size: int | Dim, value: Value) -> None:
         return
     origin = value.instruction.metadata
     raise ResourceError(
-        f"{value.shape} takes {value.shape.bytes} bytes, the memory it is in {size}: too much",
+        f"{value.shape} takes {value.shape.bytes} bytes, and its buffer {size}: too much",
         code="INGOT0402",
         instruction=repr(value.instruction),
         op_type=origin.op_type,

@@ -145,10 +145,10 @@ def _require(size: int, most: int) -> None:
     if size > most:
         count = str(size) if size < 1 << 40 else f"2^{size.bit_length() - 1}"
         raise ResourceError(
-            f"the program comes to {count} instructions when what cannot be called stands where it "
-            f"is used, and {most} are the most that are compiled",
+            f"with the calls inlined that must be, the program has {count} instructions, and at "
+            f"most {most} are compiled",
             code="INGOT0403",
-            hint="let arrays of dynamic size, custom calls and collectives go through fewer calls",
+            hint="pass arrays of dynamic size, custom calls and collectives through fewer calls",
         )
 
 

@@ -198,7 +198,7 @@ class Driver:
         name, text = self._text("cuGetErrorName", result), self._text("cuGetErrorString", result)
         if result == OUT_OF_MEMORY:
             return ResourceError(
-                f"the GPU has no memory for this: {what} returned {name}",
+                f"the GPU is out of memory: {what} returned {name}",
                 code="INGOT0401",
                 notes=notes,
                 hint="use smaller sizes, or free arrays of earlier calls",

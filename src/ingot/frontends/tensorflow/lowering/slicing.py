@@ -37,7 +37,7 @@ def _slice(op: Op) -> Value:
 
 def _slice_at_runtime(op: Op, operand: Instruction, wanted: Sizes) -> Value:
     if -1 in wanted:
-        raise op.error("a slice of open size begins at a place that is computed from data")
+        raise op.error("a slice of unknown size begins at an index that is computed from data")
     begin, b = op.tensor(1), op.b
     places = [b.reshape_to(b.sliced(begin, 0, n, n + 1), ()) for n in range(len(wanted))]
     for place, whole, size in zip(places, operand.shape.dims, wanted, strict=True):

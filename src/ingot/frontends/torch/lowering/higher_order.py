@@ -42,7 +42,7 @@ class _State:
     def __init__(self, op: Op, tensors: Sequence[Any], bodies: Sequence[Any]) -> None:
         for value in tensors:
             if not isinstance(value, Instruction | Dim | int):
-                raise op.error(f"an operand is {value}, which is no tensor")
+                raise op.error(f"an operand is {value}, which is not a tensor")
         self.op = op
         self.symbols = symbols_of_body(bodies)
         self.given = list(tensors)
@@ -77,7 +77,7 @@ class _State:
 def _arrays(op: Op, results: Sequence[Any]) -> Values:
     for value in results:
         if not isinstance(value, Instruction):
-            raise op.error(f"a result of a body is {value}, which is no tensor")
+            raise op.error(f"a result of a body is {value}, which is not a tensor")
     return list(results)
 
 
