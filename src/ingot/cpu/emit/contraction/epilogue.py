@@ -14,6 +14,7 @@ from __future__ import annotations
 from ingot.cpu.emit.contraction.packing import cell_type, lane_mask
 from ingot.cpu.emit.kernel_abi import bind_env
 from ingot.emit.values.indices import Lanes
+from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.kernel.contraction.schedule import ContractionSchedule
@@ -47,52 +48,72 @@ def emit_epilogue(
     numbers = ("batch", "row", "rows", "row_step", "column", "columns")
     params += [(name, lt.I64) for name in numbers]
     f = module.function(symbol, lt.VOID, params, attrs="nounwind noinline")
-    env, tile, batch, first_row, rows, row_step, first_column, columns = f.params
-    count = len(kernel.buffers)
-    emitter = bind_env(f, env, count, kernel.symbols, target.has_fma)
-    emitter.names[kernel.batch.name] = batch
-    lanes = _epilogue_lanes(kernel, schedule)
-    cell = cell_type(kernel.accumulate)
-    exprs = [item for store in kernel.stores for item in store.exprs]
-    sums = [item for item in walk(tuple(exprs)) if item.op == "accumulator"]
+    emitter = bind_env(f, f.params[0], len(kernel.buffers), kernel.symbols, target.has_fma)
+    _Epilogue(emitter, kernel, schedule).emit()
+    f.ret()
+    return f.reference
 
-    def vectors(at: Value, column: Value, mask: Value | None) -> None:
-        emitter.names[kernel.n.name] = f.iadd(first_column, column)
-        emitter.lanes = Lanes(kernel.n.name, lanes, mask)
+
+class _Epilogue:
+    """Emits an epilogue into its function, whose parameters `emit_epilogue` lists."""
+
+    def __init__(
+        self, emitter: ValueEmitter, kernel: ContractionKernel, schedule: ContractionSchedule
+    ) -> None:
+        self.f = emitter.f
+        self.emitter = emitter
+        self.kernel = kernel
+        self.n_block = schedule.n_block
+        self.lanes = _epilogue_lanes(kernel, schedule)
+        self.has_rest = not _is_even(kernel, schedule, self.lanes)
+        self.cell = cell_type(kernel.accumulate)
+        self.exprs = [item for store in kernel.stores for item in store.exprs]
+        self.sums = [item for item in walk(tuple(self.exprs)) if item.op == "accumulator"]
+
+    def emit(self) -> None:
+        """Emit all rows."""
+        emitter, kernel = self.emitter, self.kernel
+        batch, rows = self.f.params[2], self.f.params[4]
+        emitter.names[kernel.batch.name] = batch
         emitter.open_scope()
-        value = f.load(vector(cell, lanes), f.gep(at, column, cell), cell.alignment)
-        if kernel.accumulate is PRED:
-            value = f.icmp("ne", value, f.zero(value.type))
-        for item in sums:
-            emitter.bind(item, value)
-        emitter.store_all(kernel.stores)
+        emitter.prepare(self.exprs, frozenset((kernel.m.name, kernel.n.name)))
+        self.f.loop(0, rows, 1, [], lambda number, _: self._row(number))
         emitter.close_scope()
-        emitter.lanes = None
 
-    has_rest = not _is_even(kernel, schedule, lanes)
-
-    def row(number: Value, _: list[Value]) -> None:
-        at = f.gep(tile, f.imul(number, schedule.n_block), cell)
-        emitter.names[kernel.m.name] = f.iadd(first_row, f.imul(number, row_step))
+    def _row(self, number: Value) -> None:
+        """Emit row `number` of the tile: whole vectors, then a masked one."""
+        f, emitter, lanes = self.f, self.emitter, self.lanes
+        _, tile, _, first_row, _, row_step, _, columns = f.params
+        at = f.gep(tile, f.imul(number, self.n_block), self.cell)
+        emitter.names[self.kernel.m.name] = f.iadd(first_row, f.imul(number, row_step))
         emitter.open_scope()
-        emitter.prepare(exprs, frozenset((kernel.n.name,)))
+        emitter.prepare(self.exprs, frozenset((self.kernel.n.name,)))
         whole = f.imul(f.idiv(columns, lanes), lanes)
-        f.loop(0, whole, lanes, [], lambda column, _: vectors(at, column, None))
-        if has_rest:
+        f.loop(0, whole, lanes, [], lambda column, _: self._vector(at, column, None))
+        if self.has_rest:
 
             def rest() -> None:
                 mask = lane_mask(f, f.isub(columns, whole), lanes)
-                vectors(at, f.as_value(whole), mask)
+                self._vector(at, f.as_value(whole), mask)
 
             f.if_(f.ilt(whole, columns), rest)
         emitter.close_scope()
 
-    emitter.open_scope()
-    emitter.prepare(exprs, frozenset((kernel.m.name, kernel.n.name)))
-    f.loop(0, rows, 1, [], row)
-    emitter.close_scope()
-    f.ret()
-    return f.reference
+    def _vector(self, at: Value, column: Value, mask: Value | None) -> None:
+        """Emit the stores of a vector of sums, which begins at `column` of the row at `at`."""
+        f, emitter, kernel = self.f, self.emitter, self.kernel
+        emitter.names[kernel.n.name] = f.iadd(f.params[6], column)
+        emitter.lanes = Lanes(kernel.n.name, self.lanes, mask)
+        emitter.open_scope()
+        address = f.gep(at, column, self.cell)
+        value = f.load(vector(self.cell, self.lanes), address, self.cell.alignment)
+        if kernel.accumulate is PRED:
+            value = f.icmp("ne", value, f.zero(value.type))
+        for item in self.sums:
+            emitter.bind(item, value)
+        emitter.store_all(kernel.stores)
+        emitter.close_scope()
+        emitter.lanes = None
 
 
 def _is_even(kernel: ContractionKernel, schedule: ContractionSchedule, lanes: int) -> bool:
