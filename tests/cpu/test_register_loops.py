@@ -6,6 +6,7 @@ import pytest
 from tests.support.against_evaluator import agrees
 
 from ingot.formats.hlo_text import parse
+from ingot.hlo.dtype import dtype
 
 HEADER = """HloModule m
 more {{
@@ -200,3 +201,95 @@ def test_what_a_loop_computes_alike_is_computed_once_before_it():
     entry = program.as_text("hlo").split("ENTRY")[1]
     assert entry.count("calls=%fused_dot") == 1
     assert program.as_text("hlo").count(" dot(") == 1
+
+
+PADDED = """HloModule m
+sum {{
+  x = {type}[] parameter(0)
+  y = {type}[] parameter(1)
+  ROOT r = {type}[] add(x, y)
+}}
+more {{
+  s = (s32[], {type}[{n}], {type}[{n}], pred[{n}], {type}[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant({count})
+  ROOT p = pred[] compare(i, n), direction=LT
+}}
+body {{
+  s = (s32[], {type}[{n}], {type}[{n}], pred[{n}], {type}[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  a = {type}[{n}] get-tuple-element(s), index=1
+  b = {type}[{n}] get-tuple-element(s), index=2
+  p = pred[{n}] get-tuple-element(s), index=3
+  t = {type}[] get-tuple-element(s), index=4
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  quotient = {type}[{n}] divide(a, b)
+  chosen = {type}[{n}] select(p, quotient, b)
+  zero = {type}[] constant(0)
+  total = {type}[] reduce(chosen, zero), dimensions={{0}}, to_apply=sum
+  u = {type}[] add(t, total)
+  q = pred[{n}] compare(chosen, a), direction=LE
+  first = {type}[1] reshape(u)
+  c = {type}[{n}] dynamic-update-slice(b, first, i)
+  d = {type}[{n}] reverse(chosen), dimensions={{0}}
+  ROOT r = (s32[], {type}[{n}], {type}[{n}], pred[{n}], {type}[]) tuple(j, d, c, q, u)
+}}
+ENTRY e {{
+  a = {type}[{n}] parameter(0)
+  b = {type}[{n}] parameter(1)
+  p = pred[{n}] compare(a, b), direction=LT
+  i = s32[] constant(0)
+  zero = {type}[] constant(0)
+  s = (s32[], {type}[{n}], {type}[{n}], pred[{n}], {type}[]) tuple(i, a, b, p, zero)
+  ROOT w = (s32[], {type}[{n}], {type}[{n}], pred[{n}], {type}[]) while(s), condition=more,
+    body=body
+}}"""
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 13, 16, 17, 33, 64])
+@pytest.mark.parametrize("type_", ["f32", "f64", "f16", "bf16", "s32", "u8", "s64"])
+def test_values_that_do_not_fill_their_vectors(type_, size):
+    element = dtype(type_).numpy
+    random = np.random.default_rng(size)
+    a, b = (random.integers(0, 5, size).astype(element) for _ in range(2))
+    if type_ == "f32":
+        a[::5], b[::7] = np.nan, -np.inf
+    for level in ("", "avx2", "plain"):
+        for count in (0, 1, 5):
+            text = PADDED.format(type=type_, n=size, count=count)
+            agrees(parse(text), (a, b), rtol=2e-2, level=level)
+
+
+def test_loops_keep_values_that_do_not_fill_their_vectors_in_registers():
+    text = """HloModule m
+more {
+  s = (s32[], f32[7], f32[7]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(100)
+  ROOT p = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], f32[7], f32[7]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  a = f32[7] get-tuple-element(s), index=1
+  b = f32[7] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  c = f32[7] add(a, b)
+  d = f32[7] subtract(a, c)
+  ROOT r = (s32[], f32[7], f32[7]) tuple(j, d, c)
+}
+ENTRY e {
+  a = f32[7] parameter(0)
+  b = f32[7] parameter(1)
+  i = s32[] constant(0)
+  s = (s32[], f32[7], f32[7]) tuple(i, a, b)
+  ROOT w = (s32[], f32[7], f32[7]) while(s), condition=more, body=body
+}"""
+    a, b = np.arange(7, dtype=np.float32), np.ones(7, np.float32)
+    program = run(text, a, b)
+    loop = program.as_text("llvm_optimized").partition("@loop_0")[2].partition("\n}")[0]
+    assert "<8 x float>" in loop
+    assert "masked.store" not in loop
+    assert "alloca" not in loop

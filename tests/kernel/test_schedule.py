@@ -207,3 +207,40 @@ def test_a_window_of_many_masks_is_not_cut_at_each() -> None:
     )
     _, schedule = _scheduled(fused(text + "ROOT r = f32[40] negate(s19)"))
     assert not isinstance(schedule.strategy, Pieces)
+
+
+def _tree(leaves: int) -> str:
+    """Return a balanced tree of sums and maxima over products of three operands."""
+    names, lines = ["x", "y", "z"], []
+    level = []
+    for leaf in range(leaves):
+        sides = f"{names[leaf % 3]}, {names[(leaf + 1 + leaf // 3) % 3]}"
+        lines.append(f"p{leaf} = f32[100000] multiply({sides})")
+        lines.append(f"q{leaf} = f32[100000] subtract(p{leaf}, w{leaf % 4})")
+        level.append(f"q{leaf}")
+    depth = 0
+    while len(level) > 1:
+        depth += 1
+        op = "add" if depth % 2 else "maximum"
+        pairs = []
+        for at in range(0, len(level) - 1, 2):
+            name = f"t{depth}x{at}"
+            lines.append(f"{name} = f32[100000] {op}({level[at]}, {level[at + 1]})")
+            pairs.append(name)
+        level = pairs + level[len(level) & ~1 :]
+    shared = [
+        line
+        for at in range(4)
+        for line in (
+            f"s{at} = f32[] parameter({3 + at})",
+            f"w{at} = f32[100000] broadcast(s{at}), dimensions={{}}",
+        )
+    ]
+    given = [f"{name} = f32[100000] parameter({at})" for at, name in enumerate(names)]
+    return "\n".join([*given, *shared, *lines[:-1], f"ROOT {lines[-1]}"])
+
+
+def test_what_crowds_the_registers_has_two_of_each_value():
+    few, many = (_scheduled(fused(_tree(leaves)))[1].lanes for leaves in (8, 16))
+    assert few[0] == 4 * 16
+    assert many[0] == 2 * 16

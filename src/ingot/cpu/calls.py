@@ -24,6 +24,8 @@ class KernelCalls:
     def __init__(self, emitter: IndexEmitter, runtime: Value, kernels: KernelSet) -> None:
         """Emit into the emitter's function.
 
+        `rooms`, which may be set afterwards, are those of an `AccessEmitter`.
+
         Args:
             emitter: emitter of sizes.
             runtime: address of the runtime record.
@@ -32,6 +34,7 @@ class KernelCalls:
         self._emitter = emitter
         self._runtime = runtime
         self._kernels = kernels
+        self.rooms: dict[Value, tuple[int, int]] = {}
 
     def fill(
         self, env: Value, kernel: EmittedKernel, addresses: list[Value], scratch: Value
@@ -71,5 +74,6 @@ class KernelCalls:
         sizes = {name: self._emitter.names[name] for name in kernel.symbols}
         buffers = dict(enumerate(addresses))
         emitter = ValueEmitter(self._emitter.f, buffers, sizes, target.has_fma)
+        emitter.rooms = self.rooms
         emit_in_place(emitter, kernel, schedule_loops(kernel, Vectors.of(target)))
         return True

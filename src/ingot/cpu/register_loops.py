@@ -24,6 +24,7 @@ from ingot.cpu.emit.kernel_abi import (
 from ingot.cpu.emit.kernel_abi import Slot as KernelSlot
 from ingot.cpu.inlining import is_held, nested, register_loops
 from ingot.cpu.kernels import KernelSet
+from ingot.emit.values.indices import IndexValue
 from ingot.hlo.instruction import Instruction
 from ingot.host.control import VIEWS, ControlFlow
 from ingot.host.placed import PlacedModule
@@ -124,10 +125,26 @@ class _LoopFunction(ControlFlow):
         """Refuse: a register loop is not as high."""
         raise InternalError("a register loop is too high", instruction=repr(instruction))
 
+    def copy(self, target: Value, source: Value, size: IndexValue) -> None:
+        """Emit the copy of `size` bytes, of values that are held with what is behind them."""
+        rooms = self._calls.rooms
+        room = rooms.get(source)
+        is_whole = room is not None and room == rooms.get(target) and room[0] == size
+        super().copy(target, source, room[1] if room is not None and is_whole else size)
+
     def _room_for(self, place: Slice) -> Value:
-        """Return the address of stack memory for a value, a whole number of cache lines."""
-        assert isinstance(place.size, int), "what a loop holds is of known size"
-        return self.f.alloca(lt.I8, max(64, -(-place.size // 64) * 64), 64)
+        """Return the address of stack memory for a value, with room for its last vector.
+
+        It is zero behind the value, where lanes that do not count then compute with zeros.
+        """
+        size = place.size
+        assert isinstance(size, int), "what a loop holds is of known size"
+        room = 1 << max(0, size - 1).bit_length()
+        address = self.f.alloca(lt.I8, max(64, room), 64)
+        if size < room:
+            self.f.memset(address, 0, room)
+        self._calls.rooms[address] = (size, room)
+        return address
 
 
 def _places(instructions: Iterable[Instruction], assignment: BufferAssignment) -> dict[Slice, None]:

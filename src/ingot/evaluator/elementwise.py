@@ -27,6 +27,7 @@ from ingot.evaluator.numbers import (
 )
 from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.opset.elementwise import HOLDS
 
 
 def _register(opcode: str, function: Callable[..., Any]) -> None:
@@ -197,15 +198,6 @@ def count_leading_zeros(op: Instruction, operands: Sequence[Any], context: Conte
 
 # ---- comparison, choice, conversion
 
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "EQ": np.equal,
-    "NE": np.not_equal,
-    "GE": np.greater_equal,
-    "GT": np.greater,
-    "LE": np.less_equal,
-    "LT": np.less,
-}
-
 
 @evaluates("compare")
 def compare(op: Instruction, operands: Sequence[Any], context: Context) -> Value:
@@ -215,7 +207,7 @@ def compare(op: Instruction, operands: Sequence[Any], context: Context) -> Value
         x, y = total_order_key(x), total_order_key(y)
     else:
         x, y = computed(x), computed(y)
-    return _COMPARISONS[op.attributes.direction](x, y)
+    return HOLDS[op.attributes.direction](x, y)
 
 
 @evaluates("select")

@@ -67,6 +67,13 @@ CASES = [
     # crowded rows: both operands are packed
     (515, 700, 1024, 0, False, False),
     (550, 601, 2048, 0, False, True),
+    (64, 97, 3072, 0, False, False),
+    (70, 101, 1024, 0, False, True),
+    # so they are where the rhs could be read in place
+    (101, 10, 1024, 0, False, False),
+    (17, 13, 2048, 0, False, False),
+    (97, 211, 1024, 0, False, False),
+    (65, 67, 1024, 0, False, False),
     # each k of the lhs lies far away: its rows are packed by units, or ahead
     (461, 130, 131, 0, True, False),
     (450, 70, 33, 2, True, False),
@@ -138,6 +145,27 @@ def test_an_lhs_whose_steps_are_long_is_packed_where_that_pays(m, n, k, words):
 def test_several_products_are_packed_ahead_where_that_pays(m, n, k, words):
     kernel = build_contraction_kernel(transposed_product(m, n, k, 8))
     found = plain_product(kernel, Vectors(512, 32))
+    assert not isinstance(found, str)
+    assert found.form.name.split("_")[1:] == words
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "words"),
+    [
+        (64, 768, 3072, ["dense", "packed", "ahead"]),
+        (60, 3000, 1024, ["dense", "packed"]),
+        (64, 768, 3000, ["dense", "packed"]),
+        (98, 256, 1024, ["dense", "packed", "ahead"]),
+        (98, 256, 1000, ["dense", "direct"]),
+        (60, 256, 1024, ["dense", "direct"]),
+        (500, 32, 4096, ["dense", "direct"]),
+        (20, 10, 1024, ["dense", "packed", "ahead"]),
+        (300, 40, 1024, ["dense", "direct"]),
+    ],
+)
+def test_crowded_rows_are_packed_where_that_pays(m, n, k, words):
+    program = module((m, k), (k, n), (m, n))
+    found = plain_product(build_contraction_kernel(program.entry), Vectors(512, 32))
     assert not isinstance(found, str)
     assert found.form.name.split("_")[1:] == words
 

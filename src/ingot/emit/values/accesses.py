@@ -49,10 +49,15 @@ class AccessEmitter(IndexEmitter):
     def __init__(
         self, f: FunctionBuilder, buffers: Mapping[int, Value], sizes: Mapping[str, IndexValue]
     ) -> None:
-        """Emit into `f`; `buffers` are addresses by number, `sizes` the symbolic sizes."""
+        """Emit into `f`; `buffers` are addresses by number, `sizes` the symbolic sizes.
+
+        `rooms`, which may be set afterwards, has the bytes of the values and of the memory at
+        addresses where only this function writes behind a value.
+        """
         super().__init__(f, sizes)
         self.buffers = dict(buffers)
         self.large_buffers: frozenset[int] = frozenset()
+        self.rooms: Mapping[Value, tuple[int, int]] = {}
 
     def spread(self, value: Value, lanes: int) -> Value:
         """Return a value with `lanes` lanes, splat if it is a scalar."""
@@ -103,6 +108,8 @@ class AccessEmitter(IndexEmitter):
                 # A lane that is off may have the element of one that is on.
                 return f.select(combined, picked, f.zero(picked.type))
             return self._gather(self._behind(first, offsets, memory, combined), memory, combined)
+        if mask is None:
+            combined = self._beside_padding(base, where, values, memory, combined)
         first = self._pointer(base, where, values, memory, combined)
         pointer = self._readable(first, base, mask)
         parts: list[Value] = []
@@ -269,6 +276,8 @@ class AccessEmitter(IndexEmitter):
             # Backwards: in the order in which they lie in memory.
             offsets = offsets[::-1]
             value, combined = self._reversed(value), combined and self._reversed(combined)
+        if mask is None:
+            combined = self._beside_padding(base, where, values, memory, combined)
         count = runs(offsets, MOST_RUNS)
         pointer = self._pointer(base, where, values, memory, combined)
         if count is None:
@@ -282,6 +291,26 @@ class AccessEmitter(IndexEmitter):
             else:
                 held = f.slice_lanes(combined, start, length)
                 f.masked_store(part, at, held, align=memory.alignment)
+
+    def _beside_padding(
+        self,
+        base: Value,
+        where: int | Dim,
+        values: tuple[Value, ...],
+        memory: lt.Type,
+        tail: Value | None,
+    ) -> Value | None:
+        """Return the tail mask of an access, None if it is to all of a value and then its padding.
+
+        LLVM keeps memory in registers only if no access to it is masked.
+        """
+        on = known_lanes(tail) if tail is not None and base in self.rooms else None
+        if on is None or self.base_index(where, values) != 0:
+            return tail
+        size, room = self.rooms[base]
+        count = on.count("true")
+        is_whole = count * memory.bytes == size and "false" not in on[:count]
+        return None if is_whole and len(on) * memory.bytes <= room else tail
 
     def _reversed(self, value: Value) -> Value:
         """Return lanes in the opposite order."""

@@ -8,7 +8,6 @@ constants, which gives one size per element.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from itertools import chain
 
@@ -18,6 +17,7 @@ from ingot.hlo import dim
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Array
+from ingot.hlo.opset.elementwise import HOLDS
 from ingot.support.trampoline import Recursion, run
 
 Sizes = tuple[Size, ...]
@@ -197,22 +197,12 @@ def _select(reader: _Reader, value: Instruction) -> Found:
 
 def _compared(direction: str, left: Size, right: Size) -> bool | None:
     if isinstance(left, int) and isinstance(right, int):
-        return _COMPARISONS[direction](left, right)
+        return HOLDS[direction](left, right)
     if direction == "LT" and right == 0 and dim.never_negative(left):
         return False
     if left == right:
         return direction in ("EQ", "GE", "LE")
     return None
-
-
-_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
-    "EQ": operator.eq,
-    "NE": operator.ne,
-    "LT": operator.lt,
-    "LE": operator.le,
-    "GT": operator.gt,
-    "GE": operator.ge,
-}
 
 
 _RULES: dict[str, Rule] = {

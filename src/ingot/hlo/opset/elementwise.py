@@ -7,6 +7,10 @@ Source: StableHLO specification, XLA operation semantics. Element type constrain
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from ingot.hlo.dtype import C64, C128, F32, F64, PRED, DType, Kind
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, label_prefix, require
 from ingot.hlo.shape import Shape
@@ -41,6 +45,12 @@ SWAPPED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE
 
 INVERSE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
 """Direction of a comparison -> that of its negation; of floats, if none is NaN."""
+
+HOLDS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "EQ": operator.eq, "NE": operator.ne, "LT": operator.lt, "LE": operator.le, "GT": operator.gt,
+    "GE": operator.ge,
+}  # fmt: skip
+"""Direction of a comparison -> whether it holds, of numbers or arrays."""
 
 
 @record

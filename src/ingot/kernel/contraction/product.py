@@ -52,7 +52,7 @@ from ingot.kernel.contraction.schedule import (
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import ContractionKernel
 from ingot.kernel.numbers import Numbered
-from ingot.llvm.machine_model import L1_STRIDE, L2_BYTES, L3_BYTES, PAGE_BYTES, Vectors
+from ingot.llvm.machine_model import L1_STRIDE, L1_WAYS, L2_BYTES, L3_BYTES, PAGE_BYTES, Vectors
 from ingot.support.records import record, replace
 
 NO_DRIVER = "no driver has its element types, or the target's vectors are too short"
@@ -76,6 +76,13 @@ MIN_DEPTH_BATCH_AHEAD = 256
 too: the lhs is then read in longer runs. 16x512x64x512 took 0.74 of the time, 16x512x96x512 0.72,
 8x768x64x768 0.73, 8x512x512x512 0.78, 2x512x64x512 1.03, 16x512x64x128 1.09, 1x1024x64x1024 1.27
 (as above)."""
+
+CROWDED_PANELS = 2
+"""Panels of an rhs that could be read in place from which on it is packed ahead for crowded rows
+that are more than the L1 cache has ways; of twice as many rows, which leave no line until its next
+element is read, any. Against reading it in place 1000x16x1024 took 0.3 of the time, 200x10x1024
+0.3, 64x10x1024 0.42, 20x16x1024 0.52, 98x256x1024 0.89, 150x200x1024 0.89, 300x64x1024 0.9,
+100x256x2048 1.01; 500x32x4096, of one panel, 1.2 (AVX-512, one thread, 2026-11-28)."""
 
 MEMORY_BYTES, MEMORY_VECTORS = L2_BYTES // 2, 8
 """A row that is multiplied with a larger rhs than MEMORY_BYTES waits for memory, which is faster if
@@ -227,11 +234,17 @@ def _is_ahead(given: PlainOperands, schedule: ContractionSchedule) -> bool:
     return _is_far(given) and k >= MIN_DEPTH_AHEAD
 
 
-def _is_batch_ahead(given: PlainOperands, schedule: ContractionSchedule) -> bool:
-    """Whether the rhs of several products, which could be read in place, is packed ahead."""
-    is_narrow = schedule.columns <= MAX_PACKED_VECTORS * schedule.lanes
-    is_deep = given.sizes[2] >= MIN_DEPTH_BATCH_AHEAD and given.kernel.batch.extent != 1
-    return schedule.rhs == "direct" and is_narrow and is_deep and _is_far(given)
+def _is_direct_ahead(given: PlainOperands, schedule: ContractionSchedule, even: EvenBlocks) -> bool:
+    """Whether an rhs that could be read in place is packed ahead, as the lhs is slow to read."""
+    if schedule.rhs != "direct" or schedule.columns > MAX_PACKED_VECTORS * schedule.lanes:
+        return False
+    m, n, k = given.sizes
+    if given.kernel.batch.extent != 1:
+        return k >= MIN_DEPTH_BATCH_AHEAD and _is_far(given)
+    if given.lhs.inner != 1 or not _is_crowded(given):
+        return False
+    are_again = even.rows > L1_WAYS and m >= MIN_ROWS_AHEAD and n >= CROWDED_PANELS * even.columns
+    return even.rows > 2 * L1_WAYS or are_again
 
 
 def _scheduled(given: PlainOperands, vectors: Vectors) -> tuple[EvenBlocks, ContractionSchedule]:
@@ -269,7 +282,7 @@ def _form(
     is_dense = given.lhs.inner == 1 or given.sizes[2] == 1
     rhs: Placement | RhsPlacement = schedule.rhs
     packs_rows = not is_dense and rhs == "direct" and given.sizes[1] > FEW_PANELS * even.columns
-    if given.are_cells and _is_batch_ahead(given, schedule):
+    if given.are_cells and _is_direct_ahead(given, schedule, even):
         return ProductVariant(given.cell, schedule.lanes, "packed", is_dense, even.vectors, True)
     if given.are_cells and not (packs_rows and _is_far(given)):
         ahead = rhs not in DOTS and _is_ahead(given, schedule)

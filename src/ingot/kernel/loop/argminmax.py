@@ -22,6 +22,7 @@ import numpy as np
 
 from ingot.hlo.dtype import PRED, DType
 from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.hlo.opset.elementwise import HOLDS
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.points import compare, select
 from ingot.kernel.expr import Expr, is_position, walk
@@ -33,10 +34,6 @@ INDEX_BITS = 32
 
 Array = np.ndarray[Any, Any]
 
-_COMPARISONS: Mapping[str, Callable[[Array, Array], Array]] = {
-    "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater,
-    "GE": np.greater_equal,
-}  # fmt: skip
 
 _MEANING: Mapping[str, Callable[..., Array]] = {
     "select": np.where, "and": np.logical_and, "or": np.logical_or, "not": np.logical_not,
@@ -153,7 +150,7 @@ def _meaning(combiner: Combiner, arguments: tuple[Array, ...]) -> tuple[Array, .
         if node.op == "argument":
             values[node] = arguments[node.payload]
         elif node.op == "compare":
-            values[node] = _COMPARISONS[node.payload.direction](*operands)
+            values[node] = HOLDS[node.payload.direction](*operands)
         else:
             values[node] = _MEANING[node.op](*operands)
     return tuple(values[result] for result in combiner.results)

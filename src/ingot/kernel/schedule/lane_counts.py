@@ -7,6 +7,8 @@ its extents alone; it is a power of two, except for rows laid end to end (`short
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import BF16, PRED, DType
 from ingot.kernel.expr import CALL_NODES, EXACT, LEAVES, Expr, is_expensive_op, walk
@@ -15,8 +17,17 @@ from ingot.kernel.schedule.lane_folds import folds_lanes, scans_lanes
 from ingot.kernel.schedule.tiles import LANE_BITS
 from ingot.llvm.machine_model import Vectors
 
+MANY_REGISTERS = 32
+"""Vector registers of AVX-512, where bounds of registers were measured."""
+
 LONG_CHAIN = 60
 """Of more nodes two registers at a time are enough: there is always something to compute."""
+
+BREADTH = 4
+"""Ops on each level of an expression from which on those of two registers keep a CPU busy. Where
+four registers of each value are more than there are, two took 0.86 of the time for the edge
+functions of a triangle and 0.71 to 0.83 for sums of 16 and 20 products; where they fit, 1.06 to
+1.13, and chains of ops that wait for each other 1.23 to 1.34 (AVX-512, one thread, 2026-11-28)."""
 
 CHAIN, MOST_MASKS = 32, 16
 """Least ops of a chain, and most masks among them: its code is as good without optimization."""
@@ -61,14 +72,15 @@ def most_lanes(
     # everything lies in memory anyway.
     mostly_calls = called * CALL_NODES >= len(nodes)
     calls_much = 2 * called * CALL_NODES >= len(nodes)
-    registers = 4 if live <= LONG_CHAIN or calls_much else 2
+    is_long = live > LONG_CHAIN or _crowds_registers(nodes, vectors)
+    registers = 2 if is_long and not calls_much else 4
     of_parts = called > 0 and mostly_calls and len(nodes) < CHAIN
     widest = max((_width(node.dtype, of_parts) for node in nodes), default=LANE_BITS)
     if wide:
         live += sum(_fold_size(fold) for each in kernel.passes for fold in each.reductions)
         # A sum of little more than loads: long pieces of each row, half of the registers, so that
         # every row touches few pages and cache lines follow each other.
-        if live <= 24 and vectors.registers >= 32:
+        if live <= 24 and vectors.registers >= MANY_REGISTERS:
             registers = 16 if live <= 4 else 8
         elif live <= 6 and vectors.registers >= 16:
             registers = 8
@@ -82,6 +94,27 @@ def most_lanes(
         if wide:
             lanes = _least_masked(extent, lanes, vectors.lanes(max(widest, 32), 4))
     return lanes
+
+
+def _crowds_registers(nodes: list[Expr], vectors: Vectors) -> bool:
+    """Whether ops that wait for few others hold more values at once than registers, of four each.
+
+    `nodes` are in the order in which they are emitted. What all points share takes one register, if
+    it is used again.
+    """
+    height = max((node.height for node in nodes), default=0)
+    if len(nodes) < BREADTH * height or vectors.registers < MANY_REGISTERS:
+        return False
+    uses = Counter(arg for node in nodes for arg in node.args)
+    shared = sum(1 for arg, count in uses.items() if not arg.axes and count > 1)
+    held = most = 0
+    for node in nodes:
+        held += bool(node.axes)
+        most = max(most, held)
+        for arg in dict.fromkeys(node.args):
+            uses[arg] -= node.args.count(arg)
+            held -= uses[arg] == 0 and bool(arg.axes)
+    return 4 * most + shared > vectors.registers
 
 
 def _least_masked(extent: int, lanes: int, least: int) -> int:
@@ -111,7 +144,7 @@ def is_chain(kernel: LoopKernel, vectors: Vectors) -> bool:
     nodes = [node for node in walk(kernel.exprs) if node.op not in ("constant", "index")]
     return (
         _ops_of(nodes) >= CHAIN
-        and vectors.registers >= 32
+        and vectors.registers >= MANY_REGISTERS
         and sum(1 for node in nodes if node.dtype is PRED) <= MOST_MASKS
         and all(not item.axes and not item.reductions for item in kernel.passes)
         and not any(node.args for node in nodes if node.op == "load")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opset.elementwise import INVERSE, SWAPPED
+from ingot.hlo.opset.elementwise import HOLDS, INVERSE, SWAPPED
 from ingot.hlo.rewrite.pattern import capture, const, m, splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
 from ingot.passes.simplify.algsimp.conversions import is_lossless
@@ -13,10 +13,10 @@ from ingot.passes.simplify.algsimp.helpers import (
     is_bits,
     is_float,
     is_integer,
-    is_unsigned,
     x,
     y,
 )
+from ingot.passes.simplify.algsimp.ranges import range_of
 
 p = capture("p")
 
@@ -29,8 +29,8 @@ def _operand_is_bits(instruction: Instruction) -> bool:
     return is_bits(instruction.operands[0])
 
 
-def _operand_is_unsigned(instruction: Instruction) -> bool:
-    return is_unsigned(instruction.operands[0])
+def _operand_is_integer(instruction: Instruction) -> bool:
+    return is_integer(instruction.operands[0])
 
 
 def _operand_is_pred(instruction: Instruction) -> bool:
@@ -78,72 +78,47 @@ def compare_constant_left(
 
 
 @rule(
-    m.compare(x, const(0), where=lambda i: _operand_is_unsigned(i)
-              and i.attributes.direction in ("LT", "GE")),
-    example="""
+    m.compare(x, const(name="c"), where=_operand_is_integer),
+    example=(
+        """
         x = u32[4] parameter(0)
         c = u32[] constant(0)
         b = u32[4] broadcast(c), dimensions={}
         ROOT r = pred[4] compare(x, b), direction=LT""",
-)  # fmt: skip
-def compare_unsigned_zero(root: Instruction, build: RuleBuilder) -> Instruction:
-    """x < 0 => false, x >= 0 => true, on unsigned integers"""
-    return build.full(root.attributes.direction == "GE", root.shape)
-
-
-@rule(
-    m.compare(
-        m.maximum(x, const(name="low"), where=is_integer),
-        const(name="c"),
-        where=lambda i: i.attributes.direction in ("LT", "GE"),
-    ),
-    example="""
+        """
         x = s32[4] parameter(0)
         c = s32[] constant(2)
         b = s32[4] broadcast(c), dimensions={}
         m = s32[4] maximum(x, b)
         ROOT r = pred[4] compare(m, b), direction=LT""",
-)
-def compare_bounded(
-    root: Instruction, low: Instruction, c: Instruction, build: RuleBuilder
-) -> Instruction | None:
-    """max(x, low) < c => false, max(x, low) >= c => true, on integers, where low >= c"""
-    least, bound = splat_of(low), splat_of(c)
-    if least is None or bound is None or least < bound:
-        return None
-    return build.full(root.attributes.direction == "GE", root.shape)
-
-
-@rule(
-    m.compare(
-        m.clamp(const(name="low"), x, const(name="high"), where=is_integer),
-        const(name="c"),
-        where=lambda i: i.attributes.direction in ("LT", "GE", "LE", "GT"),
-    ),
-    example="""
+        """
         x = s32[] parameter(0)
         low = s32[] constant(0)
         high = s32[] constant(4)
         c = s32[] constant(5)
         m = s32[] clamp(low, x, high)
         ROOT r = pred[] compare(m, c), direction=LT""",
+        """
+        x = s32[5] iota(), iota_dimension=0
+        c = s32[] constant(-1)
+        b = s32[5] broadcast(c), dimensions={}
+        a = s32[5] subtract(x, b)
+        ROOT r = pred[5] compare(a, b), direction=EQ""",
+    ),
 )
-def compare_clamped(
-    root: Instruction, low: Instruction, high: Instruction, c: Instruction, build: RuleBuilder
+def compare_in_range(
+    root: Instruction, x: Instruction, c: Instruction, build: RuleBuilder
 ) -> Instruction | None:
-    """clamp(low, x, high) < c => true where high < c, false where low >= c, on integers"""
-    least, most, bound = splat_of(low), splat_of(high), splat_of(c)
-    if least is None or most is None or bound is None or least > most:
+    """x < c => true or false, on integers, where all that x may be is on one side of c"""
+    bound = splat_of(c)
+    if bound is None or splat_of(x) is not None:
         return None
-    direction = root.attributes.direction
-    is_less, is_not = (
-        (most < bound, least >= bound)
-        if direction in ("LT", "GE")
-        else (most <= bound, least > bound)
-    )
-    if not (is_less or is_not):
-        return None
-    return build.full(is_less == (direction in ("LT", "LE")), root.shape)
+    below, above = (HOLDS[root.attributes.direction](end, int(bound)) for end in range_of(x))
+    is_known = below == above
+    if _equality(root):
+        low, high = range_of(x)
+        is_known = not low <= bound <= high
+    return build.full(below, root.shape) if is_known else None
 
 
 def _equality(instruction: Instruction) -> bool:
