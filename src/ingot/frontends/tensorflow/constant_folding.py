@@ -23,6 +23,7 @@ from ingot.frontends.tensorflow.captured import (
     CapturedNode,
     TensorRef,
     TensorType,
+    TypeName,
 )
 from ingot.frontends.tensorflow.modules import (
     errors,
@@ -114,7 +115,7 @@ def _folded(function: CapturedFunction, followers: frozenset[str], graph: Any) -
             op="Const",
             inputs=(),
             control_inputs=(),
-            attributes={"value": value},
+            attributes={"dtype": TypeName(types[ref].dtype), "value": value},
             outputs=(TensorType(types[ref].dtype, value.shape),),
         )
         for ref, value in values.items()
