@@ -435,11 +435,12 @@ def has_side_effect(instruction: Instruction, known: dict[Computation, bool] | N
     `known` caches the answers for computations.
     """
     return instruction.definition.may_have_effects and reaches(
-        instruction, _has_effect_itself, known
+        instruction, has_effect_itself, known
     )
 
 
-def _has_effect_itself(instruction: Instruction) -> bool:
+def has_effect_itself(instruction: Instruction) -> bool:
+    """Whether the instruction has a side effect, apart from what it calls."""
     if instruction.opcode == "custom-call":
         return bool(instruction.attributes.custom_call_has_side_effect)
     return instruction.has(Trait.SIDE_EFFECT)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from tests.runtime.foreign.calls import (
 import ingot.client.compilation  # noqa: F401  (registers the targets)
 from ingot.hlo.dtype import dtype
 from ingot.runtime.foreign.errors import take_error
+from ingot.runtime.foreign.lapack.one_thread import thread_imports
 from ingot.runtime.foreign.lapack.routines import ROUTINES
 from ingot.runtime.foreign.lapack.targets import target_name
 from ingot.runtime.native import native_runtime
@@ -340,10 +342,9 @@ def test_trsm(element: str, batch: tuple[int, ...], side: str, uplo: str, trans:
 @each_element
 @pytest.mark.parametrize("side", "LR")
 @pytest.mark.parametrize(
-    ("n", "other"), [(40, 31), (64, 64), (32, 33), (1, 2000), (65, 64), (4, 0)]
+    ("n", "other"), [(40, 31), (64, 64), (32, 33), (1, 2000), (130, 127), (4, 0)]
 )
-def test_trsm_in_parts(element: str, side: str, n: int, other: int) -> None:
-    """Sizes around those that are solved in parts, a thread each."""
+def test_trsm_of_larger_matrices(element: str, side: str, n: int, other: int) -> None:
     a = matrices(element, (n, n)) / n + 4 * np.eye(n, dtype=dtype(element).numpy)
     b = matrices(element, (n, other) if side == "L" else (other, n), 1)
     attributes = {"side": side, "uplo": "L", "trans_x": "N", "diag": "N"}
@@ -351,6 +352,39 @@ def test_trsm_in_parts(element: str, side: str, n: int, other: int) -> None:
     (x,) = call("trsm", element, f"{{{config}}}", a.astype(b.dtype), b, None, (element, b.shape))
     matrix = np.tril(a).astype(b.dtype)
     assert_close(element, matrix @ x if side == "L" else x @ matrix, b)
+
+
+def test_small_matrices_run_in_one_thread_and_leave_the_number_as_it_was() -> None:
+    addresses = thread_imports()
+    if not addresses:
+        pytest.skip("SciPy's BLAS is not OpenBLAS")
+    get = ctypes.CFUNCTYPE(ctypes.c_int)(addresses["blas_get_threads"])
+    put = ctypes.CFUNCTYPE(None, ctypes.c_int)(addresses["blas_set_threads"])
+    before = get()
+    small, large = (matrices("f64", (count, n, n)) for count, n in ((400, 30), (1, 200)))
+
+    def run(a: np.ndarray) -> None:
+        results = [("f64", a.shape), ("f64", a.shape[:-1]), ("s32", a.shape[:-2])]
+        call("syevd", "f64", MODES, a, None, *results)
+
+    run(small)
+    seen = set[int]()
+    try:
+        put(3)
+        threads = [threading.Thread(target=run, args=(small,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            seen.add(get())
+        assert 1 in seen
+        assert get() == 3
+        run(large)
+        assert get() == 3
+        put(1)
+        run(small)
+        assert get() == 1
+    finally:
+        put(before)
 
 
 def test_what_does_not_fit_is_refused_when_it_runs() -> None:

@@ -90,7 +90,9 @@ def _fraction(
         large = p.abs() > 1 / _EPSILON
         rows = [p, q, p1, q1, dp, dq, dp1, dq1]
         rows = [(row * _EPSILON).where(large, row) for row in rows]
-        more = change > least if derivative else is_far
+        # The last bits of f64 do not settle relative to a small derivative; f32's do.
+        bound = new_slope.abs() * least if least > _EPSILON else new_slope.filled(least)
+        more = change > bound if derivative else is_far
         return more & (count < _MOST_FRACTIONS), [value, new_slope, y, z, count, *rows]
 
     found = iterate(start, step, open_)
@@ -134,14 +136,15 @@ def igammac(a: Real, x: Real, element: DType = F64) -> Real:
     return found.filled(math.nan).where(wrong, found)
 
 
-def _slope_in_a(a: Real, x: Real, sample: bool) -> Real:
+def _slope_in_a(a: Real, x: Real, sample: bool, element: DType) -> Real:
+    least = _last_term(element)
     part, is_regular, wrong, _ = _regular(a, x)
     beyond = (x > 1) & (x > a)
     open_ = is_regular & ~(x.equals(0) | wrong)
-    value, slope = _series(a, x, open_ & ~beyond, True)
+    value, slope = _series(a, x, open_ & ~beyond, True, least)
     total = slope + value * (x.log() - _digamma(a + 1))
     lower = -(total * x) / a if sample else part * total / a
-    value, slope = _fraction(a, x, open_ & beyond, True)
+    value, slope = _fraction(a, x, open_ & beyond, True, least)
     total = slope + value * (x.log() - _digamma(a))
     upper = total * x if sample else -(part * total)
     found = upper.where(beyond, lower).where(is_regular, 0)
@@ -149,14 +152,14 @@ def _slope_in_a(a: Real, x: Real, sample: bool) -> Real:
     return found.filled(0).where(x.equals(0), found)
 
 
-def igamma_slope(a: Real, x: Real) -> Real:
-    """The derivative of P(a, x) in a."""
-    return _slope_in_a(a, x, False)
+def igamma_slope(a: Real, x: Real, element: DType = F64) -> Real:
+    """The derivative of P(a, x) in a, to the digits of `element`."""
+    return _slope_in_a(a, x, False, element)
 
 
-def gamma_sample_slope(a: Real, x: Real) -> Real:
+def gamma_sample_slope(a: Real, x: Real, element: DType = F64) -> Real:
     """The derivative in a of a gamma-distributed sample x: -(dP/da) / (dP/dx)."""
-    return _slope_in_a(a, x, True)
+    return _slope_in_a(a, x, True, element)
 
 
 def betainc(a: Real, b: Real, x: Real) -> Real:

@@ -31,6 +31,7 @@ from ingot.frontends.tensorflow.captured import (
     TensorRef,
     TensorType,
 )
+from ingot.frontends.tensorflow.constant_folding import constant_proto
 from ingot.frontends.tensorflow.launch_writer import LaunchWriter, Program
 from ingot.frontends.tensorflow.modules import attributes, context
 from ingot.frontends.tensorflow.partition import Part, Partition, cut
@@ -148,7 +149,7 @@ class _Writer:
             if part is not None:
                 self._write_part(level, part)
             for node in nodes:
-                self._write_node(node, protos[node.name], names)
+                self._write_node(node, protos.get(node.name) or constant_proto(node), names)
         for output, ref in enumerate(self._function.outputs):
             self._body.set_output(output, self._tensors[ref])
         # All that was captured is needed, though no control output may say so: a function that is

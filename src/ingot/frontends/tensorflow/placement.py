@@ -45,10 +45,15 @@ def is_compiled_alone(op: str) -> bool:
     return op.startswith("Xla")
 
 
+def calls_python(op: str) -> bool:
+    """Whether an op calls a Python function of the user."""
+    return op in _PYTHON
+
+
 @lru_cache(maxsize=4096)
 def has_kernel(op: str) -> bool:
     """Whether TensorFlow has a kernel of an op for CPU, one that does not call its own XLA."""
-    if op in _PYTHON:
+    if calls_python(op):
         return True
     if is_compiled_alone(op):
         return False

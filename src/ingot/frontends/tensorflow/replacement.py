@@ -21,6 +21,7 @@ from ingot.frontends.tensorflow.body import INGOT_COMPILE, launch_output_types, 
 from ingot.frontends.tensorflow.capture import capture
 from ingot.frontends.tensorflow.captured import CapturedFunction
 from ingot.frontends.tensorflow.compiler import Compiler, FunctionCompiler
+from ingot.frontends.tensorflow.constant_folding import fold_on_host
 from ingot.frontends.tensorflow.dropped_launches import drop, release_dropped
 from ingot.frontends.tensorflow.errors import CANNOT_COMPILE
 from ingot.frontends.tensorflow.host_report import report_hosted
@@ -249,7 +250,12 @@ class Replacement:
 
     def _write(self, graph: Any) -> None:
         """Write the body, let TensorFlow have it, and only then say what it is made of."""
-        self._hosted = {} if self._is_strict else on_host(self.function, self._refused)
+        hosted = on_host(self.function, self._refused)
+        folded = fold_on_host(self.function, hosted, graph)
+        if folded is not self.function:
+            self.function = folded
+            hosted = on_host(folded, self._refused)
+        self._hosted = {} if self._is_strict else hosted
         self._compilers = []
         if self.function.name in self._hosted:
             programs, one_op = self._write_hosted(graph), None

@@ -94,9 +94,39 @@ def test_batch_norm_and_its_gradient(training, layout):
 def test_scans(exclusive, reverse):
     flags = {"exclusive": exclusive, "reverse": reverse}
     for op in (tf.cumsum, tf.math.cumprod, tf.math.cumulative_logsumexp):
-        check(lambda x, op=op: op(x, 1, **flags), numbers(3, 11), tolerance=1e-5)
-    check(lambda x: tf.cumsum(x, 1, **flags), numbers(3, 11), open_sizes=True, tolerance=1e-5)
+        for axis, sizes in ((1, (3, 11)), (0, (5, 3)), (1, (3, 0)), (0, (1, 2))):
+            check(lambda x, op=op, axis=axis: op(x, axis, **flags), numbers(*sizes), tolerance=1e-5)
+        check(lambda x, op=op: op(x, 1, **flags), numbers(3, 11), open_sizes=True, tolerance=1e-5)
     check(lambda x: tf.cumsum(x, 0, **flags), numbers(7, 2, dtype=np.int32))
+
+
+UNUSUAL = {
+    "nothing first": [-np.inf, -np.inf, -200.0, 1.0, 2.0],
+    "far apart": [1000.0, 2.0, -1000.0, 1e38, 3.0],
+    "far below": [-1e38, -1e38, 5.0, -3e38, 3e38],
+    "infinity": [1.0, -np.inf, np.inf, 3.0, np.inf],
+    "NaN": [1.0, np.inf, np.nan, -np.inf, 2.0],
+    "rising": [-90.0, 88.0, 89.0, 200.0, 201.0],
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_cumulative_log_sums_of_unusual_numbers(name):
+    """TensorFlow's kernel drops NaN and makes NaN of two infinities; here sums are what they are.
+
+    Source of what is wanted: NumPy, in f64.
+    """
+    x = np.array([UNUSUAL[name]], np.float32)
+    with np.errstate(invalid="ignore"):
+        wanted = np.logaddexp.accumulate(x.astype(np.float64), 1).astype(np.float32)
+    (found,), _ = trace(
+        lambda x: tf.math.cumulative_logsumexp(x, 1), [tf.TensorSpec(x.shape)]
+    ).evaluate([x])
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    backwards, _ = trace(
+        lambda x: tf.math.cumulative_logsumexp(x, 1, reverse=True), [tf.TensorSpec([None, None])]
+    ).evaluate([x[:, ::-1]])
+    np.testing.assert_allclose(backwards[0][:, ::-1], wanted, rtol=1e-6)
 
 
 DIAGONALS = {

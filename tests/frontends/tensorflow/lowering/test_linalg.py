@@ -44,6 +44,16 @@ def test_square_root_of_what_has_complex_eigenvalues(dtype):
 
 
 @each_type
+def test_square_root_of_what_has_negative_eigenvalues(dtype):
+    """A real matrix with a negative real eigenvalue has no real root: all NaN, for it alone."""
+    turn = np.array([[0.6, -0.8, 0], [0.8, 0.6, 0], [0, 0, 2]])
+    flipped = turn * np.array([1, 1, -1])[:, None]
+    general = turn @ np.diag([2.0, -1.0, 3.0]) + 0.1
+    assert_same(tf.linalg.sqrtm, dtype, np.stack([turn, flipped, general]).astype(dtype))
+    assert_same(tf.linalg.sqrtm, dtype, np.array([[[-4.0]], [[4.0]]], dtype))
+
+
+@each_type
 @pytest.mark.parametrize("adjoint", [False, True])
 @pytest.mark.parametrize("lower", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 4])

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 from tests.frontends.tensorflow.lowering.checking import check, numbers, specs_of, trace
 
+from ingot.frontends.tensorflow.lowering.worker_shares import rows_per_share
 from ingot.support.diagnostics import ExecutionError, UnsupportedError
 
 SEED = np.array([7, -3], np.int32)
@@ -86,6 +87,29 @@ STATELESS = {
 @pytest.mark.parametrize("name", sorted(STATELESS))
 def test_stateless_picks_and_gamma(name):
     check(STATELESS[name], SEED, tolerance=1e-6 if "gamma" in name else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "classes", "samples"),
+    [(64, 100, 5), (63, 100, 1), (1000, 7, 3), (257, 1, 40), (5, 3000, 9), (4, 50, 0), (0, 5, 2)],
+)
+def test_picks_of_many_rows(rows, classes, samples):
+    """TensorFlow's threads share the rows, and each share has numbers of its own."""
+    logits = numbers(rows, classes)
+    check(lambda s: RANDOM.stateless_categorical(logits, samples, s), SEED)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7, 64])
+def test_shares_cover_the_rows_and_keep_the_threads_busy(threads):
+    for rows in (1, 2, 17, 64, 1000, 99991):
+        for cost in (50, 400, 7000, 10**9):
+            share = rows_per_share(rows, cost, threads)
+            assert 1 <= share <= rows
+            assert threads > 1 or share == rows
+            if rows * cost < 200_000:
+                assert share == rows
+            elif cost == 10**9 and rows >= 8 * threads > 8:
+                assert -(-rows // share) > threads
 
 
 def test_older_generator_ops_draw_the_same_numbers():

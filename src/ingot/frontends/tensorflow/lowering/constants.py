@@ -20,8 +20,9 @@ from ingot.frontends.tensorflow.captured import CapturedNode
 from ingot.frontends.tensorflow.lowering.program import Program
 from ingot.frontends.tensorflow.lowering.values import Known, Size
 from ingot.hlo import dim as dim_math
-from ingot.hlo.computation import has_side_effect
+from ingot.hlo.computation import has_effect_itself, reaches
 from ingot.hlo.instruction import Instruction
+from ingot.semantics.assertions import is_assertion
 from ingot.support.diagnostics import IngotError
 
 _MOST_INSTRUCTIONS = 20_000
@@ -130,7 +131,7 @@ class _Source:
             return ()
         if value.opcode == "parameter" or _is_state(value):
             raise UnknownValueError("a loop changes it from iteration to iteration")
-        if value.opcode in _RANDOM or has_side_effect(value):
+        if value.opcode in _RANDOM or reaches(value, _does_more_than_check):
             raise UnknownValueError(f"{value.metadata.op_type or value.opcode} gives it")
         for _, shape in value.shape.leaves():
             self._add_symbols(shape.dims)
@@ -160,6 +161,11 @@ class _Source:
 def _asked_size(value: Instruction) -> Size:
     axis: int = value.attributes.dimensions[0]
     return value.operands[0].shape.dims[axis]
+
+
+def _does_more_than_check(value: Instruction) -> bool:
+    """Whether an instruction has an effect; the evaluator tells if an assertion fails."""
+    return has_effect_itself(value) and not is_assertion(value)
 
 
 def _is_state(value: Instruction) -> bool:

@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ingot.frontends.building.arrays import ArrayBuilder, wider
-from ingot.frontends.building.scans import Combine, scan
+from ingot.frontends.building.scans import scan, scan_several
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.instruction import Instruction
 
+Along = Callable[[ArrayBuilder, Instruction, int], Instruction]
 
-def _cumulative(combine: Combine, start: Any) -> Rule:
+
+def _cumulative(along: Along, start: Any) -> Rule:
+    """Return the rule of an inclusive scan along an axis, of the neutral element `start`."""
+
     def rule(op: Op) -> Value:
         b = op.b
         x = op.tensor(0)
@@ -25,10 +30,8 @@ def _cumulative(combine: Combine, start: Any) -> Rule:
         if backwards:
             x = b.reverse(x, dimensions=(axis,))
         if op.attribute("exclusive", False):
-            size = x.shape.dims[axis]
-            neutral = b.scalar(start, x.shape.dtype)
-            x = b.padded(b.sliced(x, axis, 0, size - 1), axis, 1, 0, neutral) if size != 0 else x
-        x = scan(b, x, axis, combine, start)
+            x = b.shifted(x, axis, 1, b.scalar(start, x.shape.dtype))
+        x = along(b, x, axis)
         if backwards:
             x = b.reverse(x, dimensions=(axis,))
         return b.convert_to(x, element)
@@ -36,16 +39,37 @@ def _cumulative(combine: Combine, start: Any) -> Rule:
     return rule
 
 
-def _log_add(b: ArrayBuilder, x: Instruction, y: Instruction) -> Instruction:
-    """log(exp x + exp y); minus infinity is neutral."""
-    most, least = b.maximum(x, y), b.minimum(x, y)
-    gap = b.subtract(least, most)
-    gap = b.select(b.compared("EQ", least, -np.inf), b.like(-np.inf, x.shape), gap)
-    return b.add(most, b.log_plus_one(b.exponential(gap)))
+def _scanned(opcode: str, start: Any) -> Along:
+    def along(b: ArrayBuilder, x: Instruction, axis: int) -> Instruction:
+        return scan(b, x, axis, lambda b, after, before: b.binary(opcode, after, before), start)
+
+    return along
+
+
+def _log_sums(b: ArrayBuilder, x: Instruction, axis: int) -> Instruction:
+    """Return log(exp x0 + exp x1 + ...): m + log s, with the greatest element m until there.
+
+    s' = s * exp(m - m') + exp(x' - m'), so that only a product and a sum wait for the element
+    before; the exponentials and the logarithm are those of whole arrays.
+    """
+    most = scan(b, x, axis, lambda b, after, before: b.maximum(after, before), -np.inf)
+    # Infinities and NaN are not subtracted: they reach the sum as they are.
+    most = b.select(b.emit("is-finite", most), most, b.zeros(most.shape))
+    before = b.shifted(most, axis, 1, b.scalar(-np.inf, x.shape.dtype))
+    fall = b.minimum(b.subtract(before, most), b.zeros(most.shape))
+    terms = [b.exponential(fall), b.exponential(b.subtract(x, most))]
+
+    def step(
+        b: ArrayBuilder, after: Sequence[Instruction], before: Sequence[Instruction]
+    ) -> list[Instruction]:
+        total = b.add(b.multiply(before[1], after[0]), after[1])
+        return [b.multiply(before[0], after[0]), total]
+
+    return b.add(most, b.log(scan_several(b, terms, axis, step, [1, 0])[1]))
 
 
 RULES: dict[str, Rule] = {
-    "Cumprod": _cumulative(lambda b, x, y: b.multiply(x, y), 1),
-    "Cumsum": _cumulative(lambda b, x, y: b.add(x, y), 0),
-    "CumulativeLogsumexp": _cumulative(_log_add, -np.inf),
+    "Cumprod": _cumulative(_scanned("multiply", 1), 1),
+    "Cumsum": _cumulative(_scanned("add", 0), 0),
+    "CumulativeLogsumexp": _cumulative(_log_sums, -np.inf),
 }

@@ -178,8 +178,21 @@ def _square_root(op: Op) -> Value:
     axis = a.shape.rank - 1
     made = dot(b, basis, root, ((axis,), (axis - 1,)), (places, places))
     made = dot(b, made, conjugate(b, basis), ((axis,), (axis,)), (places, places))
-    made = made if given.is_complex else b.real(made)
-    return b.convert_to(_or_nan(b, b.compared("EQ", info, 0), made), op.result())
+    found = b.compared("EQ", info, 0)
+    if not given.is_complex:
+        made, found = b.real(made), b.and_(found, _has_real_root(b, a))
+    return b.convert_to(_or_nan(b, found, made), op.result())
+
+
+def _has_real_root(b: TensorBuilder, a: Instruction) -> Instruction:
+    """Return for each real matrix whether no eigenvalue is a negative real number.
+
+    The complex Schur form does not say: its rounding moves an eigenvalue off the real axis.
+    """
+    values, _, _ = eig(b, a, vectors=False)
+    on_axis = b.compared("EQ", b.imag(values), 0)
+    negative = b.and_(on_axis, b.compared("LT", b.real(values), 0))
+    return b.not_(b.reduced("or", negative, (values.shape.rank - 1,)))
 
 
 # ---- QR, singular values, eigenvalues

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random picks with TensorFlow's own numbers: shuffles, and draws from categories.
 
-Both take the words of the generator one after the other, as `SimplePhilox` does. TensorFlow's draws
-from categories depend on how its threads share the rows; here all rows are one share, as they are
-in TensorFlow for small batches.
+Both take the words of the generator one after the other, as `SimplePhilox` does. Draws from
+categories start anew for each share of rows that a thread of TensorFlow takes (`worker_shares`).
+Where sizes are open, all rows are one share, as they are in TensorFlow for small batches.
 
 Source: TensorFlow's `kernels/random_shuffle_op.cc`, `multinomial_op.cc`,
 `stateless_random_ops_v2.cc`.
 """
 
 from __future__ import annotations
+
+import math
 
 from ingot.frontends.building.indexing import row_at, take, with_row
 from ingot.frontends.building.scans import scan
@@ -23,8 +25,9 @@ from ingot.frontends.tensorflow.lowering.random import (
 )
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Value
+from ingot.frontends.tensorflow.lowering.worker_shares import rows_per_share, worker_threads
 from ingot.hlo import dim as dim_math
-from ingot.hlo.dtype import F64, S32, U32
+from ingot.hlo.dtype import F64, S32, S64, U32
 from ingot.hlo.instruction import Instruction
 
 _PER_BLOCK = 4
@@ -90,11 +93,45 @@ def _picks(op: Op, state: State) -> Value:
     powers = b.select(finite, powers, b.zeros(wide.shape))
     sums = scan(b, powers, 1, lambda inner, x, y: inner.add(x, y), 0)
     total = b.sliced(sums, 1, classes - 1, classes)
-    drawn = philox.uniform(b, state, batch * samples, F64)
-    aims = b.multiply(b.reshape_to(drawn, (batch, samples)), b.spread(total, (batch, samples)))
+    drawn = _drawn(b, state, batch, samples, classes)
+    aims = b.multiply(drawn, b.spread(total, (batch, samples)))
     dims = (batch, samples, classes)
     below = b.compare(b.spread(sums, dims, (0, 2)), b.spread(aims, dims, (0, 1)), direction="LE")
     return b.reduced("add", b.convert_to(below, op.result()), (2,))
+
+
+def _drawn(b: TensorBuilder, state: State, rows: Size, samples: Size, classes: Size) -> Instruction:
+    """Return the uniform numbers of the picks, `f64[rows, samples]`."""
+    known = [size for size in (rows, samples, classes) if isinstance(size, int)]
+    if len(known) == 3 and 0 not in known:
+        share = rows_per_share(known[0], _cost_of_row(*known[1:]), worker_threads())
+        if share < known[0]:
+            return _drawn_in_shares(b, state, (known[0], known[1]), share)
+    return b.reshape_to(philox.uniform(b, state, rows * samples, F64), (rows, samples))
+
+
+def _cost_of_row(samples: int, classes: int) -> int:
+    """Return how many cycles the kernel takes a row for."""
+    return int(50 * (samples * math.log(classes) / math.log(2) + classes))
+
+
+def _drawn_in_shares(
+    b: TensorBuilder, state: State, dims: tuple[int, int], share: int
+) -> Instruction:
+    """Return uniform numbers `f64[rows, samples]`, one share of rows after the other.
+
+    A share that begins at row r skips r * (samples + 3) // 4 blocks of two numbers.
+    """
+    rows, samples = dims
+    row = b.iota_of(S64, (rows,), 0)
+    start = b.subtract(row, b.binary("remainder", row, share))
+    skipped = b.binary("divide", b.binary("multiply", start, samples + 3), _PER_BLOCK)
+    first = b.binary("multiply", b.subtract(row, start), samples)
+    first = b.add(b.binary("multiply", skipped, 2), first)
+    starts = range(0, rows, share)[-2:]
+    ends = [at * (samples + 3) // _PER_BLOCK * 2 + min(share, rows - at) * samples for at in starts]
+    numbers = philox.uniform(b, state, max(ends), F64)
+    return take(b, numbers, b.add(b.spread(first, dims, (0,)), b.iota_of(S64, dims, 1)))
 
 
 def _multinomial(op: Op) -> Value:

@@ -182,9 +182,7 @@ def _nearest_axis(op: Op, image: Instruction, axis: int, target: Size) -> Instru
     b, size = op.b, image.shape.dims[axis]
     if not (_has_table(size) and _has_table(target)):
         return _NEAREST.resized(op, image, axis, target)
-    source = _nearest(op, size, target).indices[:, 0]
-    parts = [b.sliced(image, axis, int(n), int(n) + 1) for n in source]
-    return b.concatenated(parts, axis)
+    return taken(b, image, axis, _nearest(op, size, target).indices[:, 0])
 
 
 def _resized(along: Callable[[Op, Instruction, int, Size], Instruction], *, copies: bool) -> Rule:

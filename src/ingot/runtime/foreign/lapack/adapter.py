@@ -17,13 +17,19 @@ from dataclasses import dataclass, field
 
 from ingot.hlo.shape import Shape
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.index import Index
+from ingot.llvm.index import Condition, Index
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import F32, F64, I8, I32, I64, PTR, VOID, Type
 from ingot.llvm.values import FunctionRef, Value
 from ingot.runtime.foreign.attributes import Attribute
 from ingot.runtime.foreign.frames import Argument, read_frame
 from ingot.runtime.foreign.lapack.expressions import emit_size
+from ingot.runtime.foreign.lapack.one_thread import (
+    declare_state,
+    emit_enter,
+    emit_leave,
+    thread_imports,
+)
 from ingot.runtime.foreign.lapack.routines import Routine
 from ingot.runtime.foreign.lapack.vectors import emit_all_finite, emit_exchanges, emit_unpack
 from ingot.runtime.foreign.site import NO_MEMORY, SYMBOL, TOO_LARGE
@@ -36,9 +42,10 @@ _MOST = (1 << 31) - 1  # the largest of LAPACK's integers.
 # Parts of a batch cost about 2 us each; from this many elements on LAPACK may thread by itself.
 _WORK_OF_A_CHUNK = 100_000
 _MOST_CHUNKS = 64
-_SMALL = 64 * 64
-# The most elements of right sides that OpenBLAS's `trsm` solves for in one thread.
-_ALONE = 1023
+# OpenBLAS's threads gain nothing up to 128x128: singular values of f32 take 1.32 ms in one thread
+# and 1.42 ms in two, QR 0.17 and 0.26, solves 0.24 and 0.24 (256x256: 14.8 and 14.2, 0.79 and 0.87,
+# 1.23 and 0.85; scipy-openblas 0.3, 2 CPUs, in turn, least of 12).
+_SMALL = 128 * 128
 _WORKSPACES = ("work", "rwork", "iwork")
 _LENGTHS = ("lwork", "lrwork", "liwork")
 
@@ -258,42 +265,9 @@ class Adapter:
         if self.routine.is_own:
             self.exchange_rows(number)
             return
-        if self.routine.apart:
-            self.invoke_in_parts(number)
-            return
         arguments = [self.argument(word, number) for word in self.words]
         function = f.module.declare(self.function, VOID, [PTR] * len(arguments))
         f.call(function, arguments)
-
-    def invoke_in_parts(self, number: Value) -> None:
-        """Emit a call for each part of a small matrix that OpenBLAS would give to its threads.
-
-        Waiting for them takes a thousand times as long where CPUs are busy.
-        """
-        f, row = self.f, self.routine
-        in_columns = chr(self.attributes[row.apart].value) == "L"
-        name = next(name for name in self.words if name.startswith(row.matrix + "_"))
-        rows, columns = self.size("m"), self.size("n")
-        order, total = (rows, columns) if in_columns else (columns, rows)
-        most = f.imax(f.idiv(_ALONE, f.imax(order, 1)), 1)
-        is_small = f.ile(f.imul(rows, columns), _SMALL)
-        part = f.iselect(is_small, f.imin(most, f.imax(total, 1)), f.imax(total, 1))
-        slot = f.alloca(I32)
-        function = f.module.declare(self.function, VOID, [PTR] * len(self.words))
-
-        def solve(first: Value, _: list[Value]) -> None:
-            count = f.as_value(f.imin(part, f.isub(total, first)))
-            f.store(f.trunc(count, I32), slot)
-            begin = f.imul(first, rows if in_columns else 1)
-            offset = f.as_value(f.imul(begin, self.arrays[name].shape.dtype.bytes))
-            special = {
-                "=n" if in_columns else "=m": slot,
-                name: f.gep(self.matrix(name, number), offset),
-            }
-            words = [special.get(word) or self.argument(word, number) for word in self.words]
-            f.call(function, words)
-
-        f.loop(0, total, part, [], solve)
 
     def exchange_rows(self, number: Value) -> None:
         """Emit the exchanges of the rows of matrix `number`."""
@@ -365,10 +339,22 @@ class Adapter:
         """
         f = self.f
         batch, rows, columns = self.batch(), self.size("m"), self.size("n")
-        elements = f.imul(rows, columns)
-        work = f.imul(f.imul(batch, elements), f.imin(rows, columns))
+        work = f.imul(f.imul(batch, f.imul(rows, columns)), f.imin(rows, columns))
         wanted = f.imin(f.imin(f.idiv(work, _WORK_OF_A_CHUNK), batch), _MOST_CHUNKS)
-        return f.iselect(f.ile(elements, _SMALL), f.imax(wanted, 1), 1)
+        return f.iselect(self.is_small(), f.imax(wanted, 1), 1)
+
+    def in_one_thread(self, emit: Callable[[], object]) -> None:
+        """Emit calls of LAPACK, which shall not share out small matrices."""
+        if not thread_imports():
+            emit()
+            return
+        self.f.if_(self.is_small(), lambda: emit_enter(self.f))
+        emit()
+        self.f.if_(self.is_small(), lambda: emit_leave(self.f))
+
+    def is_small(self) -> Condition:
+        """Emit whether a matrix is so small that one thread is as fast as several."""
+        return self.f.ile(self.f.imul(self.size("m"), self.size("n")), _SMALL)
 
     def some_matrices(self, chunk: Index, chunks: Index) -> None:
         """Emit the work on one part of the batch; returns one of `STATUS`."""
@@ -381,7 +367,7 @@ class Adapter:
             return
         self.check_workspace()
         block = self.allocate(self.query())
-        f.loop(first, last, 1, [], self.one_matrix)
+        self.in_one_thread(lambda: f.loop(first, last, 1, [], self.one_matrix))
         f.call_indirect(RUNTIME.load(f, self.runtime, "free"), VOID, [PTR], [block])
         f.ret(f.const(I32, 0))
 
@@ -397,6 +383,8 @@ def emit_adapter(
 ) -> str:
     """Return the module's text; it imports `function` and defines `SYMBOL`."""
     module = ModuleBuilder(f"{call.target}.adapter")
+    if thread_imports():
+        declare_state(module)
     names = result_names(row, call.operands[0].dtype.is_complex)
 
     def begin(f: FunctionBuilder, frame: Value) -> Adapter:

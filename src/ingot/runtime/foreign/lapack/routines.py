@@ -49,8 +49,6 @@ class Routine:
         workspace: elements that it counts in 32 bits when vectors are wanted, if those are many.
         complex_workspace: that of the complex routine.
         is_blas: whether the function is BLAS.
-        apart: an attribute that says which are problems of their own, the columns of the matrix
-            (`L`) or its rows (`R`): small ones are solved in parts, each in one thread.
         is_own: whether Ingot has code of its own for it (`vectors`): OpenBLAS gives the smallest
             exchange of rows to several threads, and waits for them where CPUs are busy.
     """
@@ -72,13 +70,12 @@ class Routine:
     workspace: str = ""
     complex_workspace: str = ""
     is_blas: bool = False
-    apart: str = ""
     is_own: bool = False
 
 
 ROUTINES = (
     Routine(
-        "trsm", "x y", "y_out=y", matrix="y", is_blas=True, apart="side",
+        "trsm", "x y", "y_out=y", matrix="y", is_blas=True,
         arguments="@side @uplo @trans_x @diag =m =n one x ^x.rows y_out ^m",
     ),
     Routine("getrf", "x", "x_out=x ipiv info", "=m =n x_out ^m ipiv info"),

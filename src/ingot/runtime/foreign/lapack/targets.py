@@ -18,6 +18,7 @@ from ingot.runtime.foreign.attributes import Attribute, parse_attributes
 from ingot.runtime.foreign.evaluate import evaluator_of
 from ingot.runtime.foreign.lapack.adapter import emit_adapter, result_names
 from ingot.runtime.foreign.lapack.library import function_address
+from ingot.runtime.foreign.lapack.one_thread import thread_imports
 from ingot.runtime.foreign.lapack.routines import ROUTINES, Routine
 from ingot.runtime.foreign.lapack.shapes import shape_misfit
 from ingot.runtime.foreign.site import failing_call, linked_library
@@ -95,8 +96,9 @@ def _adapter(
     row = next(row for row in ROUTINES if row.name == name)
     function = _function(row, letter)
     call = CallSite(function, operands, results)
-    kind = f"{function} {operands} {results} {attributes}"
-    imports = {function: function_address(function, is_blas=row.is_blas)}
+    threads = thread_imports()
+    kind = f"{function} {operands} {results} {attributes} {sorted(threads)}"
+    imports = {function: function_address(function, is_blas=row.is_blas), **threads}
     return linked_library(
         kind, _SOURCES, lambda: emit_adapter(call, row, function, dict(attributes)), imports
     )
