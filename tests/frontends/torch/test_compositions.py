@@ -135,7 +135,9 @@ def test_a_pool_of_one_image_draws_as_eager():
 def test_margins_of_several_labels(reduction):
     """PyTorch's own decomposition counts labels after the first -1."""
     x = torch.randn(5, 4, requires_grad=True)
-    labels = torch.tensor([[3, 0, -1, 1], [-1, 2, 2, 2], [0, 1, 2, 3], [2, 2, -1, -1], [1, -1, 1, 1]])
+    labels = torch.tensor(
+        [[3, 0, -1, 1], [-1, 2, 2, 2], [0, 1, 2, 3], [2, 2, -1, -1], [1, -1, 1, 1]]
+    )
 
     def loss(x, labels):
         return functional.multilabel_margin_loss(x, labels, reduction=reduction)
