@@ -204,6 +204,23 @@ def test_a_program_of_kernels_that_two_others_share(disk: Path) -> None:
         np.testing.assert_allclose(left, x.T, rtol=1e-6)
 
 
+def test_a_kernel_that_lies_beside_one_that_needs_more_of_the_library(disk: Path) -> None:
+    sine = "x = f32[1511] parameter(0) s = f32[1511] sine(x)"
+    alone = f"HloModule m ENTRY e {{ {sine} ROOT r = (f32[1511], f32[1511]) tuple(s, x) }}"
+    with_transpose = (
+        f"HloModule m ENTRY e {{ {sine} y = f32[640,352] parameter(1) "
+        "t = f32[352,640] transpose(y), dimensions={1,0} "
+        "ROOT r = (f32[1511], f32[352,640]) tuple(s, t) }"
+    )
+    kept = ingot.compile(with_transpose)
+    x = np.linspace(0, 9, 1511, dtype=np.float32)
+    expected = ingot.compile(alone)(x)
+    del kept
+    found = again(alone)
+    assert is_from_disk(found)
+    np.testing.assert_array_equal(found(x)[0], expected[0])
+
+
 def test_without_the_switch_nothing_is_stored(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INGOT_PROGRAM_CACHE", "0")
     again(text_of("steps"))

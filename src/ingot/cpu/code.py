@@ -26,12 +26,14 @@ class Code:
     Attributes:
         text: LLVM IR.
         how: what LLVM does with it.
+        shared: what all its kernels need of the library, also those that another program uses.
         object: ELF object, once compiled.
         library: the mapped code, once linked; kept alive here.
     """
 
     text: str
     how: Optimization
+    shared: tuple[LibraryPart, ...]
     object: bytes = b""
     library: Library | None = None
 

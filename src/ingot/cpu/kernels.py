@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -125,10 +126,11 @@ class KernelSet(ProgramKernels):
             module = ModuleBuilder.for_target("kernels", target, imports=True)
             emitted = [self._emitted(module, function) for function in group]
             is_quick = all(made.is_quick for made in emitted)
-            code = Code(module.text(), QUICK_KERNELS if is_quick else PLAIN)
             imported = tuple(subroutine_part(self.target, i) for i in module.imported.values())
-            for function, made in zip(group, emitted, strict=True):
-                shared = self._parts(made.templates) + imported
+            parts = [self._parts(made.templates) + imported for made in emitted]
+            every = tuple(dict.fromkeys(chain.from_iterable(parts)))
+            code = Code(module.text(), QUICK_KERNELS if is_quick else PLAIN, every)
+            for function, made, shared in zip(group, emitted, parts, strict=True):
                 for name, how in function.called(made):
                     kernel, planned = self.pending[name].kernel, self._planned[name]
                     self.compiled[name] = CompiledKernel(
@@ -156,9 +158,9 @@ class KernelSet(ProgramKernels):
         how: Optimization,
     ) -> None:
         """Begin to compile loops that are functions of `module`."""
-        code = Code(module.text(), how)
-        imported = (subroutine_part(self.target, item) for item in module.imported.values())
-        self.loops = CompiledLoops(loops, code, tuple(imported))
+        imported = tuple(subroutine_part(self.target, item) for item in module.imported.values())
+        code = Code(module.text(), how, imported)
+        self.loops = CompiledLoops(loops, code, imported)
         self._jobs.insert(0, self._job(code, begins=bool(self._jobs)))
 
     def finish(self) -> None:
@@ -171,9 +173,7 @@ class KernelSet(ProgramKernels):
         self.parts()
         if not self._jobs:
             return
-        needed = shared_addresses(self.loops.shared)
-        for kernel in map(self.compiled.__getitem__, self.pending):
-            needed |= shared_addresses(kernel.shared)
+        needed = shared_addresses(part for code, _ in self._jobs for part in code.shared)
         library = map_objects([code.object for code, _ in self._jobs], self.target, needed)
         for code, _ in self._jobs:
             code.library = library
@@ -219,8 +219,12 @@ class KernelSet(ProgramKernels):
         return tuple(dict.fromkeys(code.object for code in codes if code is not None))
 
     def parts(self) -> tuple[bytes, ...]:
-        """Return the distinct ELF objects of the library that the kernels and loops need."""
-        shared = dict.fromkeys(part for one in self._held for part in one.shared)
+        """Return the distinct ELF objects of the library that `objects` and kernels need.
+
+        An object may hold kernels of an earlier program beside those of this one.
+        """
+        codes = (one if one.code is None else one.code for one in self._held)
+        shared = dict.fromkeys(part for one in codes for part in one.shared)
         return tuple(dict.fromkeys(part.object for part in reversed(shared)))
 
     def tables(self) -> dict[str, np.ndarray[Any, Any]]:

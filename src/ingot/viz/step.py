@@ -11,6 +11,7 @@ does the body of a loop whose number of rounds is not known.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import lru_cache
 
 from ingot.analysis.network.description import Network
@@ -58,9 +59,9 @@ def step_report(executable: Executable, network: Network) -> StepReport:
     once = _kernel_seconds(executable)
     kernels = tuple(counts[op.computation] * seconds for op, seconds in once.items())
     collectives = sorted(_reports(rows, counts), key=lambda row: -row.seconds)
-    timeline = _Timeline(module, once | {op: row.seconds for op, row in rows.items()})
+    elapsed = _elapsed(module, once | {op: row.seconds for op, row in rows.items()})
     return StepReport(
-        str(network), timeline.elapsed(module.entry), sum(kernels), kernels, tuple(collectives),
+        str(network), elapsed, sum(kernels), kernels, tuple(collectives),
         unknown,
     )  # fmt: skip
 
@@ -97,47 +98,46 @@ def _kernel_seconds(executable: Executable) -> dict[Instruction, float]:
     return found
 
 
-class _Timeline:
-    """How long computations take when collectives that were started go on beside kernels."""
+def _elapsed(module: Module, seconds: dict[Instruction, float]) -> float:
+    """Return how long the program takes when collectives that it started go on beside kernels.
 
-    def __init__(self, module: Module, seconds: dict[Instruction, float]) -> None:
-        self._schedule = module.schedule
-        self._seconds = seconds
-        """Of a run of each kernel and each collective."""
+    Args:
+        module: the scheduled module.
+        seconds: of a run of each kernel and of each collective.
+    """
+    known: dict[Computation, float] = {}
+    for computation in module.post_order():
+        if computation in module.schedule:
+            known[computation] = _elapsed_in(module.schedule[computation], seconds, known)
+    return known[module.entry]
 
-    def elapsed(self, computation: Computation) -> float:
-        """Return the seconds of one run of a computation of the host program."""
-        clock = network = 0.0
-        arrival: dict[Instruction, float] = {}
-        for op in self._schedule[computation]:
-            if op.opcode == START:
-                network = arrival[op] = max(clock, network) + self._begun(op)
-            elif op.opcode == DONE:
-                clock = max(clock, arrival.get(op.operands[0], clock))
-            elif op.has(Trait.EXCHANGE):
-                clock = network = max(clock, network) + self._seconds.get(op, 0.0)
-            elif op.opcode == "fusion":
-                clock += self._seconds[op]
-            else:
-                clock += self._called(op)
-        return max(clock, network)
 
-    def _begun(self, start: Instruction) -> float:
-        return sum(
-            self._seconds.get(op, 0.0)
-            for called in start.called_computations
-            for op in called.instructions
-        )
-
-    def _called(self, op: Instruction) -> float:
-        """Return the seconds of what an op of control flow runs."""
-        if op.opcode == "while":
+def _elapsed_in(
+    order: Sequence[Instruction],
+    seconds: dict[Instruction, float],
+    known: dict[Computation, float],
+) -> float:
+    """Return the seconds of a computation; `known` has those of all that it runs."""
+    clock = network = 0.0
+    arrival: dict[Instruction, float] = {}
+    for op in order:
+        if op.opcode == START:
+            begun = (one for called in op.called_computations for one in called.instructions)
+            network = max(clock, network) + sum(seconds.get(one, 0.0) for one in begun)
+            arrival[op] = network
+        elif op.opcode == DONE:
+            clock = max(clock, arrival.get(op.operands[0], clock))
+        elif op.has(Trait.EXCHANGE):
+            clock = network = max(clock, network) + seconds.get(op, 0.0)
+        elif op.opcode == "while":
             rounds = known_trip_count(op)
             rounds = 1 if rounds is None else rounds
-            condition, body = map(self.elapsed, (op.attributes.condition, op.attributes.body))
-            return condition * (rounds + 1) + body * rounds
-        run = (one for one in op.called_computations if one in self._schedule)
-        return sum(self.elapsed(one) for one in run)
+            condition, body = known[op.attributes.condition], known[op.attributes.body]
+            clock += condition * (rounds + 1) + body * rounds
+        else:
+            clock += seconds.get(op, 0.0)
+            clock += sum(known.get(called, 0.0) for called in op.called_computations)
+    return max(clock, network)
 
 
 def _known(size: object) -> int:

@@ -129,3 +129,18 @@ def test_a_pool_of_one_image_draws_as_eager():
             lambda x: functional.fractional_max_pool2d(x, 2, output_ratio=(0.6, 0.6)),
             torch.randn(3, 10, 12),
         )
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_margins_of_several_labels(reduction):
+    """PyTorch's own decomposition counts labels after the first -1."""
+    x = torch.randn(5, 4, requires_grad=True)
+    labels = torch.tensor(
+        [[3, 0, -1, 1], [-1, 2, 2, 2], [0, 1, 2, 3], [2, 2, -1, -1], [1, -1, 1, 1]]
+    )
+
+    def loss(x, labels):
+        return functional.multilabel_margin_loss(x, labels, reduction=reduction)
+
+    assert_same(loss, x, labels, grad=True, rtol=1e-5, atol=1e-6)
+    assert_same(loss, x[0].detach().requires_grad_(), labels[0], grad=True, rtol=1e-5, atol=1e-6)

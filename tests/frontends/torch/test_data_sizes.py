@@ -351,3 +351,20 @@ def test_assertions_of_tensors_keep_their_meaning():
     assert_runs_same(checked, compiled, torch.ones(3))
     with pytest.raises(RuntimeError, match="not positive"):
         compiled(-torch.ones(3))
+
+
+def _written_back(x, limit):
+    mask = x[:, 0] > limit
+    found = x[mask]
+    written = torch.zeros_like(x)
+    written[mask] = found * 2 + 1
+    scattered = torch.ones_like(x).masked_scatter(mask[:, None], found.exp())
+    return written, scattered, found.sum(0)
+
+
+def test_masks_that_select_nothing_write_nothing():
+    torch._dynamo.reset()
+    compiled = torch.compile(_written_back, backend="ingot", fullgraph=True, dynamic=True)
+    for rows, limit in ((16, 0.0), (16, 9.0), (5, 9.0), (33, -9.0)):
+        x = torch.randn(rows, 5, requires_grad=True)
+        assert_runs_same(_written_back, compiled, x, torch.tensor(limit), grad=True)

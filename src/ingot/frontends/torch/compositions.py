@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops as compositions of others: `histogram`, `ormqr`, fractional pools, grids of affine maps.
+"""Ops as compositions of others: `histogram`, `ormqr`, fractional pools, grids, a loss.
 
-PyTorch leaves them whole, except the grids, whose decomposition makes constants that it then does
-not trace, and whose gradient takes no symbolic sizes.
+PyTorch leaves them whole, except the last two. Its decomposition of the grids makes constants that
+it then does not trace, and its gradient takes no symbolic sizes. Its decomposition of the
+multilabel margin loss counts labels after the first -1.
 
 Source: PyTorch's `aten/src/ATen/native/Histogram.cpp`, `cpu/HistogramKernel.cpp`,
 `BatchLinearAlgebra.cpp`, `FractionalMaxPool2d.cpp`, `AffineGridGenerator.cpp`.
@@ -54,6 +55,25 @@ def affine_grid(theta: Any, size: Sequence[Any], align_corners: bool) -> Any:
             place = (steps * 2 + 1) / count - 1
         made = made + column(rank - 1 - axis) * place.reshape(-1, *[1] * (rank - axis))
     return made
+
+
+def multilabel_margin_loss(x: Any, target: Any, reduction: int) -> tuple[Any, Any]:
+    """Return the loss of each row (or their mean or sum), and which elements of x are targets.
+
+    The labels of a row are the numbers in `target`, `s64[batch, labels]`, before the first -1.
+    """
+    rows, labels = _TORCH.atleast_2d(x), _TORCH.atleast_2d(target)
+    count = rows.shape[1]
+    is_label = (labels == -1).cumsum(1) == 0
+    known = _TORCH.where(is_label, labels, 0)
+    number = _TORCH.arange(count, device=x.device)
+    is_target = ((known[:, :, None] == number) & is_label[:, :, None]).any(1)
+    gaps = (1 - rows.gather(1, known)[:, :, None] + rows[:, None]).clamp_min(0) / count
+    losses = _TORCH.where(is_label[:, :, None] & ~is_target[:, None], gaps, 0).sum((1, 2))
+    losses = losses.reshape(x.shape[:-1])
+    if reduction:
+        losses = losses.mean() if reduction == 1 else losses.sum()
+    return losses, is_target.to(x.dtype).reshape(target.shape)
 
 
 def _histogram_of_even_bins(

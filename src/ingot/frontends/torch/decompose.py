@@ -77,6 +77,8 @@ def resampling_kept_whole() -> Generator[None]:
         replace(gradient, {DispatchKey.Meta: _like_input})
     grids = torch.ops.aten.affine_grid_generator.default
     replace(grids, {DispatchKey.Autograd: compositions.affine_grid})
+    margins = torch.ops.aten.multilabel_margin_loss_forward.default
+    replace(margins, {DispatchKey.Autograd: compositions.multilabel_margin_loss})
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from ingot.analysis.filter_gradient import MIN_CHANNELS
+from ingot.analysis.filter_gradient import has_enough_channels
 from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
@@ -95,8 +95,10 @@ def filter_gradient(kernel: ConvolutionKernel, vectors: Vectors) -> FilterGradie
     if not is_same or element not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
         return NO_DRIVER
     lanes = vectors.lanes(cell_bits(element), 1)
-    if given.channels < MIN_CHANNELS or math.prod(given.results) < MIN_TAPS:
-        return f"fewer than {MIN_CHANNELS} channels or {MIN_TAPS} taps"
+    if not has_enough_channels(given.channels, given.batch):
+        return f"too few channels: {given.channels}"
+    if math.prod(given.results) < MIN_TAPS:
+        return f"fewer than {MIN_TAPS} taps"
     if not 1 <= len(given.window) <= DIMENSIONS:
         return f"the window does not have 1 to {DIMENSIONS} dimensions"
     if any(one.base_dilation != 1 or one.reversal for one in given.window):

@@ -18,7 +18,7 @@ from ingot.frontends.torch.lowering.op import Op, Rule
 from ingot.frontends.torch.lowering.reduction import vector_norm
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size, Sizes
-from ingot.hlo.dim import product
+from ingot.hlo.dim import always_positive, product
 from ingot.hlo.dtype import PRED, S64, U8
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
@@ -166,7 +166,12 @@ def _in_order(op: Op, mask: Instruction, values: Instruction) -> Instruction:
     rows = values.shape.dims[0]
     enough = b.compare(b.reduced("add", count, (0,)), b.size(rows), direction="LE")
     assert_everywhere(b, enough, f"the mask is true at more than {rows} places")
-    number = b.minimum(number, b.like(rows - 1, number.shape))
+    if always_positive(rows):
+        number = b.minimum(number, b.like(rows - 1, number.shape))
+    else:
+        # Of no values the row that every element reads must exist.
+        values = b.padded(values, 0, 0, 1, b.scalar(0, values.shape.dtype))
+        number = b.minimum(number, b.like(rows, number.shape))
     return b.reshape_to(take(b, values, number), (*mask.shape.dims, *values.shape.dims[1:]))
 
 
