@@ -23,7 +23,7 @@ took 0.05 to 0.9 of the time, of groups 0.6 to 0.7 (AVX-512, one thread, 2026-11
 
 MIN_CHANNELS_OF_ANY_BATCH = 3
 """The same where the batch has a symbolic size, so that images cannot be channels of a direct sum:
-from 3 to 6 channels on the form took 0.3 to 1.0 of the time of patches, with one 1.7."""
+from 3 to 6 channels on the form took 0.3 (7x7) to 1.0 of the time of patches, with one 1.7."""
 
 
 def filter_labels(rank: int) -> ConvolutionLabels:
