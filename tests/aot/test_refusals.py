@@ -115,7 +115,7 @@ def test_files_that_are_no_library_for_this_machine_are_refused(tmp_path):
     other = bytearray(made.library)
     other[18] = 183
     cases = [
-        (b"not a library", "no shared library"),
+        (b"not a library", "not a shared library"),
         (made.object, "an object file"),
         (bytes(other), "for aarch64; this machine is"),
     ]

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from ingot.hlo.rewrite.ordering import Order, check_order
 from ingot.hlo.rewrite.pass_base import Pipeline
-from ingot.passes.buffers.pipeline import BUFFER_PASSES
+from ingot.passes.buffers.pipeline import GPU_BUFFER_PASSES
 from ingot.passes.fusion.fusion import Fusion
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
 
-PIPELINE = Pipeline("gpu", (SIMPLIFICATION, Fusion(), BUFFER_PASSES))
+PIPELINE = Pipeline("gpu", (SIMPLIFICATION, Fusion(), GPU_BUFFER_PASSES))
 
 ORDER = (
     Order("while-loop-trip-count-annotator", "fusion", "counters are in kernels after it"),

@@ -14,13 +14,11 @@ from ingot.passes.buffers.split_updates import SplitUpdates
 from ingot.passes.schedule.latency_hiding import LatencyHidingScheduler
 from ingot.passes.schedule.scheduler import MemoryScheduler
 
-BUFFER_PASSES = Pipeline(
-    "buffers",
-    (
-        FlattenCallGraph(),
-        SplitUpdates(),
-        MemoryScheduler(),
-        LatencyHidingScheduler(),
-        CopyInsertion(),
-    ),
-)
+_SCHEDULED = (FlattenCallGraph(), SplitUpdates(), MemoryScheduler())
+
+BUFFER_PASSES = Pipeline("buffers", (*_SCHEDULED, LatencyHidingScheduler(), CopyInsertion()))
+"""Those of CPUs."""
+
+GPU_BUFFER_PASSES = Pipeline("buffers", (*_SCHEDULED, CopyInsertion()))
+"""Those of GPUs. The host carries their collectives, and knows that an operand is computed only
+where the program waits for it: none may begin early."""
