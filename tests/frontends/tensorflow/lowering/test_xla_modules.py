@@ -97,7 +97,9 @@ def test_it_is_refused_in_tensorflows_words(words):
 
 
 def test_what_is_no_program():
-    with pytest.raises(UnsupportedError, match="Cannot deserialize computation: MLIR cannot read this StableHLO"):
+    with pytest.raises(
+        UnsupportedError, match="Cannot deserialize computation: MLIR cannot read this StableHLO"
+    ):
         trace(called("stablehlo.invalid_op"), specs_of([X]))
 
 
