@@ -3,8 +3,8 @@
 
 Latency and bandwidth of this machine's devices, of one process and of several, are fitted to
 all-gathers of two devices at three sizes. With that network `ingot.explain` predicts all other
-collectives, sizes and numbers of devices. A call of a program without a collective, on as many
-devices, is what JAX's dispatch takes; it is added.
+collectives, sizes and numbers of devices. A call of a program whose devices send to themselves, on
+as many devices, is what JAX's dispatch takes; it is added.
 """
 
 from __future__ import annotations
