@@ -13,6 +13,7 @@ Source of the second: xla/service/collectives/all_reduce_reassociate.cc.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -38,11 +39,13 @@ class AllReduceCodeMotion(Pass):
         for computation in module.post_order():
             if all(op.opcode != "all-reduce" for op in computation.calls_and_effects):
                 continue
-            for op in computation.post_order():
+            order = computation.post_order()
+            number = {op: n for n, op in enumerate(order)}
+            for op in order:
                 if op.opcode == "transpose":
                     changed = _move_transpose(op) or changed
                 elif op.opcode == "add" and context.fp >= Fp.CONTRACT:
-                    changed = _move_sum(op) or changed
+                    changed = _move_sum(op, number) or changed
         return changed
 
 
@@ -53,19 +56,21 @@ def _move_transpose(transpose: Instruction) -> bool:
         return False
     build = Builder(summed.computation, summed.metadata)
     order = transpose.as_(DimensionsAttributes).dimensions
-    _replace(transpose, build.transpose(source, dimensions=order), (summed,))
+    _replace(transpose, summed, build.transpose(source, dimensions=order))
     return True
 
 
-def _move_sum(add: Instruction) -> bool:
+def _move_sum(add: Instruction, number: Mapping[Instruction, int]) -> bool:
     left, right = add.operands
     is_one = left is not right and all(map(_is_free, add.operands))
     if not is_one or all_reduce_kind(left) != all_reduce_kind(right):
         return False
     if reduction_of(left) != "add":
         return False
-    build = Builder(left.computation, left.metadata)
-    _replace(add, build.add(left.operands[0], right.operands[0]), (left, right))
+    first, last = sorted(add.operands, key=lambda op: number[op])
+    build = Builder(last.computation, last.metadata)
+    _replace(add, last, build.add(left.operands[0], right.operands[0]))
+    first.computation.remove(first)
     return True
 
 
@@ -77,10 +82,13 @@ def _is_free(op: Instruction) -> bool:
     return not (is_ordered or op.attributes.constrain_layout)
 
 
-def _replace(op: Instruction, operand: Instruction, old: tuple[Instruction, ...]) -> None:
-    """Replace an op by the all-reduce of `operand`; remove the all-reduces that it used."""
-    first, computation = old[0], op.computation
-    summed = computation.add("all-reduce", (operand,), first.attributes, metadata=first.metadata)
+def _replace(op: Instruction, summed: Instruction, operand: Instruction) -> None:
+    """Replace an op by the all-reduce that it used, which takes another operand.
+
+    The all-reduce stays where it is among the others: devices meet in the order of the program, and
+    a gradient that is known early is not to wait for the others.
+    """
+    computation = op.computation
+    computation.replace_operand(summed, 0, operand)
+    computation.set_shape(summed, operand.shape)
     computation.replace(op, summed)
-    for one in old:
-        computation.remove(one)

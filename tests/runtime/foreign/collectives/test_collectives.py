@@ -72,11 +72,12 @@ def test_sums_that_a_loop_adds_up_are_moved_behind_it() -> None:
     check_file("while-loop-all-reduce-code-motion/accumulated.hlo", inputs)
 
 
-def test_transposes_and_sums_moved_before_all_reduces() -> None:
+@pytest.mark.parametrize("name", ["moved", "order"])
+def test_transposes_and_sums_moved_before_all_reduces(name: str) -> None:
     inputs = [
         [values("f32", (2, 3), device), values("f32", (3, 2), device + 9)] for device in range(2)
     ]
-    check_file("all-reduce-code-motion/moved.hlo", inputs)
+    check_file(f"all-reduce-code-motion/{name}.hlo", inputs)
 
 
 @pytest.mark.parametrize("name", ["independent", "crossed"])
