@@ -110,6 +110,11 @@ class Instruction:
             instruction.has_control_successors = True
 
     @property
+    def is_ordered(self) -> bool:
+        """Whether control dependencies, in either direction, say when it runs."""
+        return bool(self.control_predecessors) or self.has_control_successors
+
+    @property
     def computation(self) -> Computation:
         """The computation that holds this instruction."""
         assert self.parent is not None, f"{self.name} is in no computation"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -207,8 +208,9 @@ class StepReport:
 
     @property
     def hidden_seconds(self) -> float:
-        """Seconds of collectives in which kernels run."""
-        return self.kernel_seconds + self.collective_seconds - self.seconds
+        """Seconds of collectives in which kernels run; what sums round is none."""
+        whole = self.kernel_seconds + self.collective_seconds
+        return 0.0 if math.isclose(whole, self.seconds) else whole - self.seconds
 
 
 @record

@@ -60,10 +60,7 @@ def step_report(executable: Executable, network: Network) -> StepReport:
     kernels = tuple(counts[op.computation] * seconds for op, seconds in once.items())
     collectives = sorted(_reports(rows, counts), key=lambda row: -row.seconds)
     elapsed = _elapsed(module, once | {op: row.seconds for op, row in rows.items()})
-    return StepReport(
-        str(network), elapsed, sum(kernels), kernels, tuple(collectives),
-        unknown,
-    )  # fmt: skip
+    return StepReport(str(network), elapsed, sum(kernels), kernels, tuple(collectives), unknown)
 
 
 def _runs(module: Module) -> tuple[dict[Computation, int], int]:
@@ -74,15 +71,20 @@ def _runs(module: Module) -> tuple[dict[Computation, int], int]:
         times = counts[computation]
         for op in computation.instructions if times else ():
             if op.opcode == "while":
-                rounds = known_trip_count(op)
-                unknown += rounds is None
-                rounds = 1 if rounds is None else rounds
+                unknown += known_trip_count(op) is None
+                rounds = _rounds(op)
                 counts[op.attributes.condition] += times * (rounds + 1)
                 counts[op.attributes.body] += times * rounds
             else:
                 for called in op.called_computations:
                     counts[called] += times
     return counts, unknown
+
+
+def _rounds(loop: Instruction) -> int:
+    """Return how often the body of a loop runs; 1 if that is not known."""
+    rounds = known_trip_count(loop)
+    return 1 if rounds is None else rounds
 
 
 def _kernel_seconds(executable: Executable) -> dict[Instruction, float]:
@@ -130,8 +132,7 @@ def _elapsed_in(
         elif op.has(Trait.EXCHANGE):
             clock = network = max(clock, network) + seconds.get(op, 0.0)
         elif op.opcode == "while":
-            rounds = known_trip_count(op)
-            rounds = 1 if rounds is None else rounds
+            rounds = _rounds(op)
             condition, body = known[op.attributes.condition], known[op.attributes.body]
             clock += condition * (rounds + 1) + body * rounds
         else:

@@ -78,8 +78,7 @@ def _is_free(op: Instruction) -> bool:
     """Whether an op is an all-reduce of one array that one op uses and no other op waits for."""
     if op.opcode != "all-reduce" or not op.shape.is_array or len(op.users) > 1 or op.is_root:
         return False
-    is_ordered = op.control_predecessors or op.has_control_successors
-    return not (is_ordered or op.attributes.constrain_layout)
+    return not (op.is_ordered or op.attributes.constrain_layout)
 
 
 def _replace(op: Instruction, summed: Instruction, operand: Instruction) -> None:

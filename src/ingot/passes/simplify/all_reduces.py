@@ -52,7 +52,7 @@ class AllReduceCombiner(Pass):
 
 
 def _is_small(op: Instruction) -> bool:
-    if op.opcode != "all-reduce" or op.control_predecessors or op.has_control_successors:
+    if op.opcode != "all-reduce" or op.is_ordered:
         return False
     is_known = op.shape.is_array and isinstance(op.shape.bytes, int)
     return is_known and _bytes(op) <= SMALL and bool(reduction_of(op))

@@ -112,9 +112,7 @@ class ConditionalSimplifier(Pass):
 
 def _taken(instruction: Instruction) -> tuple[Computation, Sequence[Instruction]] | None:
     """Return the branch of a conditional that is taken and its operand, where that is known."""
-    if instruction.opcode != "conditional":
-        return None
-    if instruction.control_predecessors or instruction.has_control_successors:
+    if instruction.opcode != "conditional" or instruction.is_ordered:
         return None
     number = _known_branch(instruction)
     if number is None:

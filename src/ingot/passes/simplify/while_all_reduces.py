@@ -19,6 +19,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.passes.simplify.all_reduces import reduction_of
 from ingot.passes.simplify.while_rows import trips_of
 from ingot.passes.simplify.while_state import (
     MOVES,
@@ -29,7 +30,6 @@ from ingot.passes.simplify.while_state import (
     replace_loop,
     widened,
 )
-from ingot.semantics.reducers import reducer_opcode
 from ingot.support.records import record
 
 
@@ -91,13 +91,12 @@ def _sum_of(
     if added.opcode != "all-reduce" or not _is_used_once(added) or not added.shape.is_static:
         return None
     is_exact = added.shape.dtype.is_integer or context.fp >= Fp.CONTRACT
-    is_sum = reducer_opcode(added.attributes.to_apply) == "add"
+    is_sum = reduction_of(added) == "add"
     return _Sum(number, added, tuple(reversed(between))) if is_sum and is_exact else None
 
 
 def _is_used_once(one: Instruction) -> bool:
-    is_free = not one.control_predecessors and not one.has_control_successors
-    return is_free and one.use_count == 1
+    return not one.is_ordered and one.use_count == 1
 
 
 def _move(

@@ -118,11 +118,10 @@ def _is_taken(concatenation: Instruction) -> bool:
     if not _is_part(concatenation, _dimension(concatenation)):
         return False
     (user,) = concatenation.users
-    is_tied = user.has_control_successors or user.control_predecessors
     return (
         user.opcode == "concatenate"
         and _dimension(user) == _dimension(concatenation)
-        and not is_tied
+        and not user.is_ordered
     )
 
 

@@ -348,9 +348,10 @@ class Adapter:
         if not thread_imports():
             emit()
             return
-        self.f.if_(self.is_small(), lambda: emit_enter(self.f))
+        is_small = self.is_small()
+        self.f.if_(is_small, lambda: emit_enter(self.f))
         emit()
-        self.f.if_(self.is_small(), lambda: emit_leave(self.f))
+        self.f.if_(is_small, lambda: emit_leave(self.f))
 
     def is_small(self) -> Condition:
         """Emit whether a matrix is so small that one thread is as fast as several."""
