@@ -26,14 +26,17 @@ from benchmarks.report import as_markdown, as_text, duration, factor, geometric_
 RESULTS = Path(__file__).resolve().parent / "DEVICES_RESULTS.md"
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 KILOBYTES = (1, 16, 256, 4096, 65536)
+DISPATCH = "nothing 1 KB"
+"""The row of a program whose devices send to themselves."""
 MPIEXEC = Path(sys.prefix) / "bin" / "mpiexec"
 EXPLANATION = """\
 Two devices; the size is that of one device's operand, f32. A time is the median over the turns of
-the median call, as the first process sees it: JAX's dispatch is in it, but not in that of MPI
-alone, which is called through ctypes. The collectives of a loop are each on what the body computes
-of the result of the one before, a product or a sum; beside MPI alone NumPy computes that, into the
-same memory. A ratio is the median of each turn's: above 1 Ingot is faster, `!` marks where it is
-not."""
+the median call, as the first process sees it, with JAX's dispatch; MPI alone is called through
+ctypes. A ratio to it counts the dispatch for both sides: to MPI's time is added the time that Ingot
+takes, in the same turn, for a program whose devices send a kilobyte to themselves. The collectives
+of a loop are each on what the body computes of the result of the one before, a product or a sum;
+beside MPI alone NumPy computes that, into the same memory. A ratio is the median of each turn's:
+above 1 Ingot is faster, `!` marks where it is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +110,25 @@ def measure(engines: Sequence[Engine], rounds: int) -> dict[str, dict[str, Timin
     return found
 
 
+def beside(other: dict[str, Timing], row: str, dispatch: Timing | None) -> Timing:
+    """Return the time that a row is compared with; one without dispatch gets it added."""
+    if dispatch is None or DISPATCH in other:
+        return other[row]
+    pairs = zip(other[row].seconds, dispatch.seconds, strict=True)
+    return Timing([sum(pair) for pair in pairs])
+
+
 def table(found: dict[str, dict[str, Timing]]) -> list[list[str]]:
     """Return the cells: the first engine's time, then each other's and its ratio."""
     ours, *others = found
+    dispatch = found[ours].pop(DISPATCH, None)
     titles = [part for name in others for part in (name, f"{name} / {ours}")]
     cells = [["collective", ours, *titles]]
     ratios: dict[str, list[float]] = {name: [] for name in others}
     for row, timing in found[ours].items():
         line = [row, duration(timing.median)]
         for name in others:
-            ratio = timing.ratio(found[name][row])
+            ratio = timing.ratio(beside(found[name], row, dispatch))
             ratios[name].append(ratio)
             line += [duration(found[name][row].median), factor(ratio)]
         cells.append(line)

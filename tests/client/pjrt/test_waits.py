@@ -34,6 +34,13 @@ func.func @main(%x: tensor<4096xf32>) -> tensor<4096xf32> {
 """
 """Some 50 ms, which few delays of a busy machine come to."""
 
+DOUBLED = """
+func.func @main(%x: tensor<1048576xf32>) -> tensor<1048576xf32> {
+  %0 = stablehlo.add %x, %x : tensor<1048576xf32>
+  return %0 : tensor<1048576xf32>
+}
+"""
+
 X = np.ones(4096, np.float32)
 
 
@@ -125,3 +132,20 @@ def test_several_programs_in_turn(world: World) -> None:
     found = [(world.run(), world.run(other)) for _ in range(8)]
     assert any(first and second for first, second in found)
     world.host.call("LoadedExecutable_Destroy", executable=other)
+
+
+def test_the_next_program_gets_the_memory_of_a_dropped_result(world: World) -> None:
+    """A worker holds no memory of a job whose end it has announced."""
+    program = world.host.compile(world.client, DOUBLED)
+    x, event = world.host.put(world.client, np.ones(1 << 20, np.float32))
+    world.host.wait(event)
+    addresses: list[int] = []
+    for _ in range(40):
+        (y,) = world.host.execute(program, [x], 1)
+        found = world.host.call("Buffer_OpaqueDeviceMemoryDataPointer", buffer=y)
+        addresses.append(found.device_memory_ptr)
+        world.host.wait(world.host.call("Buffer_ReadyEvent", buffer=y).event)
+        world.host.call("Buffer_Destroy", buffer=y)
+    assert len(set(addresses)) == 1, addresses
+    world.host.call("Buffer_Destroy", buffer=x)
+    world.host.call("LoadedExecutable_Destroy", executable=program)

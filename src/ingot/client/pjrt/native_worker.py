@@ -123,12 +123,13 @@ def release_events(events: Array[Event | None], count: i64) -> None:
 
 @native
 def finish(job: Job, error: Error | None) -> None:
-    """Set the event of a job and drop everything that it holds."""
-    set_event(job.event, error)
-    release_event(job.event)
+    """Drop everything that a job holds and set its event."""
+    # Memory first: who waits for the event may launch a program that can have it.
     release_storages(job.inputs, job.num_inputs)
     release_events(job.input_events, job.num_inputs)
     release_storages(job.outputs, job.num_outputs)
+    set_event(job.event, error)
+    release_event(job.event)
     drop_executable(job.executable)
     ingot_free(job)
 

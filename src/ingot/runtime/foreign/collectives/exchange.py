@@ -23,10 +23,17 @@ Status: 0 done; the rest is in `records.STATUS`.
 from __future__ import annotations
 
 from ingot.native.functions import inlined, native
-from ingot.native.operations import memset, unlikely
+from ingot.native.operations import likely, memset, unlikely
 from ingot.native.pointers import Array, Atomic, Pointer, Structs, sizeof
 from ingot.native.types import i32, i64
-from ingot.runtime.foreign.collectives.messages import swap_messages
+from ingot.runtime.foreign.collectives.messages import (
+    HEADERS_WORDS,
+    MESSAGE_WORDS,
+    make_messages,
+    remote_partners,
+    swap,
+    unpack,
+)
 from ingot.runtime.foreign.collectives.progress import SPINS
 from ingot.runtime.foreign.collectives.records import (
     ALONE,
@@ -36,6 +43,7 @@ from ingot.runtime.foreign.collectives.records import (
     OTHER_GRID,
     SLICE_NANOSECONDS,
     TIMEOUT,
+    Message,
     Rendezvous,
     Site,
 )
@@ -233,6 +241,16 @@ def retreat(visit: Visit) -> None:
 
 
 @native
+def take_here(visit: Visit, messages: Structs[Message], count: i64) -> i32:
+    """Take from all devices, once all messages have come; return a status."""
+    if visit.is_reduced != 0:
+        return take_reduced(visit)
+    if visit.outer > 1 and count > visit.first_received:
+        unpack(visit, messages)
+    return take_all(visit)
+
+
+@native
 def exchange_of(visit: Visit) -> i32:
     """Give and take everything."""
     site = visit.site
@@ -242,12 +260,19 @@ def exchange_of(visit: Visit) -> i32:
             give(visit, site.given[index])
     if visit.first_source == visit.end_source:
         memset(visit.target, 0, visit.outer * visit.source_step)
-    transport = meeting.transport
-    if transport is not None:
-        status = swap_messages(visit, transport)
+    count = remote_partners(visit)
+    messages = Structs[Message].at(Array[i64].on_stack(count * MESSAGE_WORDS))
+    headers = Array[i64].on_stack(count * HEADERS_WORDS)
+    status = make_messages(visit, messages, headers, count)
+    if likely(status == DONE):
+        status = swap(visit, messages, visit.first_received, count)
+    if likely(status == DONE):
+        # Other processes take what they are given while this device copies and folds.
+        status = take_here(visit, messages, count)
         if unlikely(status != DONE):
-            return status
-    status = take_reduced(visit) if visit.is_reduced != 0 else take_all(visit)
+            meeting.failed.store(1)
+        sent = swap(visit, messages, 0, count)
+        status = sent if status == DONE else status
     if visit.packed is not None:
         visit.free(visit.packed)
     return wait_until_taken(visit) if status == DONE else status

@@ -21,7 +21,6 @@ from ingot.runtime.foreign.collectives.records import (
     SENDER,
     SMALLEST_READ,
     Message,
-    Transport,
 )
 from ingot.runtime.foreign.collectives.visit import (
     Visit,
@@ -32,40 +31,38 @@ from ingot.runtime.foreign.collectives.visit import (
     taken_bytes,
 )
 
-_WORDS = sizeof(Message) // 8
-_HEADERS = 2 * HEADER_WORDS
+MESSAGE_WORDS = sizeof(Message) // 8
+HEADERS_WORDS = 2 * HEADER_WORDS
+"""Words of a message's two headers: the sender's, and what is expected of it."""
 
 
 @native
-def swap_messages(visit: Visit, transport: Transport) -> i32:
-    """Send to and receive from the devices of other processes; return a status."""
-    count = remote_partners(visit)
+def make_messages(visit: Visit, messages: Structs[Message], headers: Array[i64], count: i64) -> i32:
+    """Make all messages of a call, those that are sent first; return a status."""
+    visit.first_received = 0
     if count == 0:
         return DONE
     size = visit.outer * visit.part
-    packed: Pointer | None = None
     if visit.outer > 1 or visit.is_reduced != 0:
-        packed = visit.allocate(count * size)
-        if unlikely(packed is None):
+        visit.packed = visit.allocate(count * size)
+        if unlikely(visit.packed is None):
             return NO_MEMORY
-    messages = Structs[Message].at(Array[i64].on_stack(count * _WORDS))
-    headers = Array[i64].on_stack(count * _HEADERS)
+    packed = visit.packed
     for index in range(count):
-        messages[index].header = Array[i64].at(headers + index * _HEADERS * 8)
+        messages[index].header = Array[i64].at(headers + index * HEADERS_WORDS * 8)
         messages[index].data = visit.target if packed is None else packed + index * size
-    sent = add_sent(visit, messages)
-    add_received(visit, messages, sent)
-    status = transport.swap(visit.meeting, messages, count, visit.spins)
-    if status == DONE and visit.is_reduced != 0:
-        # They are folded from there.
-        visit.packed = packed
-        visit.first_received = sent
-        return status
-    if status == DONE and visit.outer > 1:
-        unpack(visit, messages, sent)
-    if packed is not None:
-        visit.free(packed)
-    return status
+    visit.first_received = add_sent(visit, messages)
+    add_received(visit, messages, visit.first_received)
+    return DONE
+
+
+@native
+def swap(visit: Visit, messages: Structs[Message], first: i64, count: i64) -> i32:
+    """Move messages until those from number `first` on are complete; return a status."""
+    transport = visit.meeting.transport
+    if transport is None:
+        return DONE
+    return transport.swap(visit.meeting, messages, first, count, visit.spins)
 
 
 @native
@@ -158,10 +155,10 @@ def add_received(visit: Visit, messages: Structs[Message], first: i64) -> None:
 
 
 @native
-def unpack(visit: Visit, messages: Structs[Message], first: i64) -> None:
+def unpack(visit: Visit, messages: Structs[Message]) -> None:
     """Copy the parts that were received to their offsets in the result."""
     site = visit.site
-    count = first
+    count = visit.first_received
     for index in range(visit.first_source, visit.end_source):
         if not is_here(visit.meeting, site.taken[index]):
             start = (index - visit.first_source) * visit.part

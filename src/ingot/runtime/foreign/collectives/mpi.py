@@ -167,9 +167,11 @@ swap_all = swapping("ingot_swap_all_by_mpi", move, sleep, _SLEEPS)
 
 
 @exported("ingot_swap_by_mpi")
-def swap(meeting: Rendezvous, messages: Structs[Message], count: i64, spins: i64) -> i32:
-    """Move all messages; return a status."""
-    status = swap_all(meeting, messages, count, spins)
+def swap(
+    meeting: Rendezvous, messages: Structs[Message], first: i64, count: i64, spins: i64
+) -> i32:
+    """Move messages until those from number `first` on are complete; return a status."""
+    status = swap_all(meeting, messages, first, count, spins)
     if unlikely(status != DONE):
         abandon(meeting, messages, count)
     return status

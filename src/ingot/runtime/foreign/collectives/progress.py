@@ -52,9 +52,9 @@ def status_of_header(header: Array[i64], expected: Array[i64]) -> i64:
 
 
 @native
-def first_open(messages: Structs[Message], count: i64) -> i64:
-    """Return the number of the first message that is not complete; `count` if all are."""
-    for index in range(count):
+def first_open(messages: Structs[Message], first: i64, count: i64) -> i64:
+    """Return the number of a message from `first` on that is not complete; `count` if all are."""
+    for index in range(first, count):
         if is_open(messages[index]):
             return index
     return count
@@ -104,10 +104,11 @@ def swapping(
     move: Callable[[Rendezvous, Message], i64],
     sleep: Callable[[Structs[Message], i64], None],
     sleeps: int = 1,
-) -> Callable[[Rendezvous, Structs[Message], i64, i64], i32]:
-    """Return the native function that moves all messages of a call.
+) -> Callable[[Rendezvous, Structs[Message], i64, i64, i64], i32]:
+    """Return the native function that moves the messages of a call until some are complete.
 
-    Its last argument is how many turns in which nothing moves come before it sleeps.
+    Its last three arguments are the number of the first message that must be complete, how many
+    messages there are, and how many turns in which nothing moves come before it sleeps.
 
     Args:
         symbol: its name.
@@ -119,14 +120,16 @@ def swapping(
     move_all = moving(move)
 
     @exported(symbol)
-    def swap(meeting: Rendezvous, messages: Structs[Message], count: i64, spins: i64) -> i32:
+    def swap(
+        meeting: Rendezvous, messages: Structs[Message], first: i64, count: i64, spins: i64
+    ) -> i32:
         """Return a status, with the number of the process that failed, if one did."""
         idle: i64 = 0
         while True:
             moved = move_all(meeting, messages, count)
             if unlikely(moved < 0):
                 return i32(-moved)
-            waiting = first_open(messages, count)
+            waiting = first_open(messages, first, count)
             if waiting == count:
                 return DONE
             if moved > 0:

@@ -111,14 +111,15 @@ class Transport(
     Struct,
     name="IngotTransport",
     notes={
-        "swap": "i32(ptr rendezvous, ptr messages, i64 count, i64 spins): move all, or give up",
+        "swap": "i32(ptr rendezvous, ptr messages, i64 first, i64 count, i64 spins): move until "
+        "those from `first` on are complete, or give up",
         "cut": "void(ptr rendezvous): let devices of other processes give up",
         "state": "the transport's own",
     },
 ):
     """How data gets to devices of other processes."""
 
-    swap: Callable[[Rendezvous, Structs[Message], i64, i64], i32]
+    swap: Callable[[Rendezvous, Structs[Message], i64, i64, i64], i32]
     cut: Callable[[Rendezvous], None]
     state: Pointer | None
 
