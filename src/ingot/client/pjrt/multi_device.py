@@ -86,9 +86,8 @@ class Execution:
         count = len(self._parts)
         arguments = read_words(args.argument_lists, count)
         results = read_words(args.output_lists, count)
-        for part in self._parts:
-            part.begin(count)
         for index, part in enumerate(self._parts):
+            part.begin(count)
             error = self._native.call(
                 "launch",
                 *(self._executable.address, part.program_address),

@@ -28,7 +28,7 @@ from ingot.native.types import i32, i64
 from ingot.runtime.entries import ingot_free
 from ingot.runtime.execution import CANCELLED_TEXT
 from ingot.runtime.records import Buffers, Program
-from ingot.runtime.sync import futex_wait, lock, unlock
+from ingot.runtime.sync import futex_wait, lock, pause, unlock
 from ingot.runtime.threads import start_detached
 
 CANCELLED_ERROR = static_error("cancelled_error", c_api.CANCELLED, f"The program {CANCELLED_TEXT}.")
@@ -150,16 +150,28 @@ def take_job(device: Device) -> Job | None:
 
 
 @native
+def wait_for_job(device: Device, seen: i32, turns: i64) -> None:
+    """Sleep until there are more jobs than `seen`, after `turns` pauses."""
+    for _ in range(turns):
+        if device.queued.load() != seen:
+            return
+        pause()
+    futex_wait(device.queued, seen)
+
+
+@native
 def work(argument: Pointer) -> Pointer | None:
     """Run the jobs of a device's queue, forever."""
     device = Device.at(argument)
     enter_thread()
+    turns: i64 = 0
     while True:
         seen = device.queued.load("acquire")
         job = take_job(device)
         if job is None:
-            futex_wait(device.queued, seen)
+            wait_for_job(device, seen, turns)
             continue
+        turns = device.part_pauses if job.is_part != 0 else i64(0)
         error = run(job)
         lock(device.lock)
         device.running = None

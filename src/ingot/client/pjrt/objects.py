@@ -14,6 +14,7 @@ from ingot.client.pjrt.handles import Attribute, Handle
 from ingot.client.pjrt.processes import Processes
 from ingot.client.pjrt.records import CLIENT, DESCRIPTION, DEVICE, GPU, MEMORY, TOPOLOGY
 from ingot.runtime.cuda.devices import Device as GpuDevice
+from ingot.runtime.native import default_num_threads
 from ingot.runtime.own_pools import OwnPool
 from ingot.support.records import record
 
@@ -22,6 +23,11 @@ CPU, CUDA = "cpu", "cuda"
 MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
 """The kinds of a CPU, the default one first; as JAX's own CPU backend has them."""
 GPU_MEMORY_KINDS = MEMORY_KINDS[:1]
+_PART_PAUSES = 2000
+"""Pauses of a worker before it sleeps, some 30 us, if every device has a CPU to itself: programs on
+several devices often follow one another, and their parts wait for the one that is woken last.
+All-reduce of 1 KB on two devices takes 0.5 of the time; between two processes, whose hosts need the
+CPUs too, up to 1.2 (AMD EPYC, 2026-11-28)."""
 
 
 @record
@@ -104,6 +110,8 @@ class Device(Handle):
         first_there = sum(processes.num_devices[: description.process])
         self.set(id=number, is_addressable=self.is_addressable, description=description.address)
         self.set(local_hardware_id=number - first_there)
+        if len(processes.num_devices) == 1 and platform.num_devices <= default_num_threads():
+            self.set(part_pauses=_PART_PAUSES)
         self.set(default_memory=self.memories[0].address)
         self.set_list("memories", [memory.address for memory in self.memories])
         self.gpu = _gpu(platform, number)

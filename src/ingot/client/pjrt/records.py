@@ -180,6 +180,7 @@ class Device(Struct, name="IngotPjrtDevice", own_line=("lock", "launches")):
     finished: Atomic[i32]  # jobs done so far; hosts with a long backlog sleep on it
     waiting: Atomic[i32]  # hosts that sleep there
     started: i32  # 1 once the worker exists
+    part_pauses: i64  # of the worker before it sleeps, after a job that is a part
     launches: i64  # executions so far
     waited_mask: i64  # bit k: the host waited at once for the k-th last execution
     deadline: i64  # cycle until which a request for a result counts as at once
