@@ -20,6 +20,7 @@ from ingot.passes.simplify.algsimp import (
     reductions,
     reshapes,
     tuples,
+    windows,
 )
 
 # Rules that take something away come first; those that only bring a canonical form (in `constants`)
@@ -38,6 +39,7 @@ RULES = RuleSet(
         broadcasts,
         reshapes,
         boxes,
+        windows,
         joins,
         reductions,
         constants,
