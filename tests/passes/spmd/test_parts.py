@@ -243,6 +243,57 @@ CASES = [
         "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
         "index_vector_dim=1, to_apply=add",
     ),
+    *(
+        Case(name, f"x = f32[{rows},4] parameter(0), sharding={divided} {indices} ROOT r = "
+             f"f32[{count},4] gather(x, j), offset_dims={{1}}, collapsed_slice_dims={{0}}, "
+             "start_index_map={0}, index_vector_dim=1, slice_sizes={1,4}", meets)
+        for name, rows, count, divided, indices, meets in (
+            ("take along parts", 16, 3, ALL_ROWS, "j = s32[3] parameter(1)", ("all-reduce",)),
+            ("take outside", 4, 2, ALL_ROWS, "j = s32[2] parameter(1)", ("all-reduce",)),
+            ("take by bytes", 16, 3, ALL_ROWS, "i = s32[3] parameter(1) j = u8[3] convert(i)",
+             ("all-reduce",)),
+            ("take by unsigned", 4, 2, ALL_ROWS, "i = s32[2] parameter(1) c = s32[] constant(5) "
+             "b = s32[2] broadcast(c), dimensions={} k = s32[2] subtract(i, b) "
+             "j = u32[2] convert(k)", ("all-reduce",)),
+            ("take before", 4, 2, ALL_ROWS, "i = s32[2] parameter(1) c = s32[] constant(5) "
+             "b = s32[2] broadcast(c), dimensions={} j = s32[2] subtract(i, b)", ("all-reduce",)),
+            ("take by parts of indices", 8, 4, ROWS, "j = s32[4] parameter(1), "
+             "sharding={devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}", ("all-reduce",)),
+            ("take by indices of the same parts", 16, 4, ALL_ROWS,
+             f"j = s32[4] parameter(1), sharding={FOUR}", ("all-gather",)),
+            ("take parts of rows", 8, 3, BOTH, "j = s32[3] parameter(1)", ("all-reduce",)),
+            ("take most rows", 8, 6, ALL_ROWS, "j = s32[6] parameter(1)", ("all-gather",)),
+        )
+    ),
+    Case(
+        "take along divided columns", "x = f32[8,16] parameter(0), sharding={devices=[1,4]<=[4]} "
+        "i = s32[8,2,1] parameter(1) ROOT r = f32[8,2] gather(x, i), offset_dims={}, "
+        "collapsed_slice_dims={1}, start_index_map={1}, operand_batching_dims={0}, "
+        "start_indices_batching_dims={0}, index_vector_dim=2, slice_sizes={1,1}", ("all-reduce",),
+    ),
+    *(
+        Case(name, f"x = f32[{rows},4] parameter(0), sharding={divided} {updates} "
+             f"ROOT r = f32[{rows},4] scatter({operand}, i, u), update_window_dims={{1}}, "
+             "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, "
+             f"to_apply={fold}, sharding={divided}", meets)
+        for name, rows, divided, operand, updates, fold, meets in (
+            ("scatter into parts", 16, ALL_ROWS, "x",
+             "i = s32[5] parameter(1) u = f32[5,4] parameter(2)", "add", ()),
+            ("scatter outside of parts", 4, ALL_ROWS, "x",
+             "i = s32[5] parameter(1) u = f32[5,4] parameter(2)", "max", ()),
+            ("scatter by bytes", 4, ALL_ROWS, "x", "n = s32[5] parameter(1) "
+             "i = s8[5] convert(n) u = f32[5,4] parameter(2)", "add", ()),
+            ("scatter into parts of both", 8, BOTH, "x",
+             "i = s32[5] parameter(1) u = f32[5,4] parameter(2)", "add", ()),
+            ("scatter parts into parts", 8, ROWS, "w", "z = f32[] constant(0) "
+             f"w = f32[8,4] broadcast(z), dimensions={{}}, sharding={ROWS} i = s32[4] parameter(1),"
+             " sharding={devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate} "
+             "u = f32[4,4] parameter(2)", "add", ("all-reduce",)),
+            ("scatter parts into the same parts", 16, ALL_ROWS, "x",
+             f"i = s32[4] parameter(1), sharding={FOUR} u = f32[4,4] parameter(2)", "add",
+             ("all-gather",)),
+        )
+    ),
     Case(
         "loop", f"{X}{ROWS} n = s32[] constant(3) z = f32[] constant(0) "
         "w = f32[8,4] broadcast(z), dimensions={} "

@@ -116,9 +116,9 @@ class Resharder:
     ) -> Instruction:
         """Return where this device's part of a value of `dims` begins along `axis`."""
         column = np.array([offset[axis] for offset in wanted.offsets(dims)], np.int32)
-        return self._of_device(build, column) if column.any() else _zero(build)
+        return self.of_device(build, column) if column.any() else _zero(build)
 
-    def _of_device(self, build: Builder, column: np.ndarray) -> Instruction:
+    def of_device(self, build: Builder, column: np.ndarray) -> Instruction:
         """Return the element of `column` that is this device's."""
         return build.entry_of(build.constant(Literal.of(column)), self.number(build))
 
@@ -200,14 +200,14 @@ class Resharder:
         whole = whole_dims(part.shape.dims, given, axis)
         offsets = [at * (whole[axis] // given.tiles[axis]) for at in column]
         starts = [_zero(build) for _ in whole]
-        starts[axis] = self._of_device(build, np.array(offsets, np.int32))
+        starts[axis] = self.of_device(build, np.array(offsets, np.int32))
         zeros = build.full(0, part.shape.with_dims(whole))
         return build.emit("dynamic-update-slice", zeros, part, *starts)
 
     def first_summand(self, value: Instruction, summands: Column) -> Instruction:
         """Return `value` on the devices of summand 0 and zeros on the others: their sum is it."""
         build = self.builder(value)
-        number = self._of_device(build, np.array(summands, np.int32))
+        number = self.of_device(build, np.array(summands, np.int32))
         first = build.emit("compare", number, _zero(build), direction="EQ")
         here = build.broadcast_to(first, value.shape.dims, ())
         return build.emit("select", here, value, build.full(0, value.shape))

@@ -24,6 +24,7 @@ from ingot.hlo.shape import Shape
 from ingot.passes.spmd.control import Control
 from ingot.passes.spmd.custom_partitioners import TARGET, find_partitioner, place_program
 from ingot.passes.spmd.division import Annotations, local_shape, local_shapes, whole_shape
+from ingot.passes.spmd.indexed import gather_parts, scatter_parts
 from ingot.passes.spmd.reshard import Channels
 from ingot.passes.spmd.sharding import (
     Column,
@@ -54,6 +55,7 @@ def target_of(instruction: Instruction) -> str:
     return instruction.attributes.custom_call_target
 
 
+_INDEXED = {"gather": gather_parts, "scatter": scatter_parts}
 MAX_NESTING = 12
 """Nested loops and branches: each is rehearsed and then rewritten, so the innermost 2^n times."""
 
@@ -193,6 +195,9 @@ class Walk(Values):
             self.placed(instruction)
         else:
             annotated = self.annotated(instruction)
+            by_parts = _INDEXED.get(instruction.opcode)
+            if by_parts is not None and by_parts(self, instruction, annotated):
+                return
             is_divided = any(operand in self.divided for operand in instruction.operands)
             if is_divided or any(wish and not wish.is_replicated for wish in annotated):
                 self.compute(instruction, annotated)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gathers and scatters along a divided dimension: each device looks up what its part has.
+
+An embedding table is divided so, by its rows, and its gradient. Each device subtracts from the
+indices where its part begins. A gather takes zeros where an index is of another part, so its
+results are summands. A scatter drops the indices outside of its operand, so its results are parts,
+with no exchange.
+
+Invariant: devices that have different parts of the operand have equal indices; otherwise the
+operand is gathered.
+
+Source: xla/service/spmd/gather_scatter_handler.cc (trivially sliced operand dimensions).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.dtype import PRED, S32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.opset.indexing import IndexMap
+from ingot.hlo.shape import Shape
+from ingot.passes.spmd.division import (
+    Annotations,
+    Division,
+    divide,
+    local_attributes,
+    undivided,
+    whole_shape,
+)
+from ingot.passes.spmd.sharding import Column, Sharding, count_of, independent, joined, sharding_of
+from ingot.passes.spmd.values import Values
+
+
+def gather_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
+    """Replace a gather along a divided dimension; return whether that was done."""
+    operand, indices = op.operands
+    division = _division(values, op, annotated)
+    if division is None or op.shape.dtype is PRED:
+        return False
+    given, (kept, divided) = values.sharding(operand), division.operands
+    how, rank = op.attributes.index_map, operand.shape.rank
+    axis = _divided_axis(how, given, kept, rank)
+    if axis is None or not _is_apart(division, given.column(axis)):
+        return False
+    column = given.column(axis)
+    size = operand.shape.static_dims[axis] * count_of(column)
+    if 2 * _elements(op.shape) > _elements(whole_shape(operand.shape, given)):
+        return False  # To sum the results would take longer than to gather the operand.
+    part = values.convert(operand, _divided_too(kept, axis, column, rank))
+    build = values.resharder.builder(op)
+    own = _held(build, values.convert(indices, divided), size)
+    own = build.subtract(own, _begin(values, build, own, (part, axis, column)))
+    made = values.computation.copy_of(op, [part, own])
+    values.computation.set_shape(made, op.shape.with_dims(_local_dims(op, division)))
+    values.computation.set_attributes(made, local_attributes(op, made, division))
+    here = _is_inside(build, own, part.shape.static_dims[axis])
+    if how.index_vector_dim < own.shape.rank:
+        dims = own.shape.dims
+        left = (*dims[: how.index_vector_dim], *dims[how.index_vector_dim + 1 :])
+        here = build.reshape_to(here, left)
+    batch = tuple(dim for dim in range(op.shape.rank) if dim not in how.window_dims)
+    mask = build.broadcast_to(here, made.shape.dims, batch)
+    chosen = build.select(mask, made, build.full(0, made.shape))
+    result = division.results[0].of_summands(column, op.shape.rank)
+    values.replace_part(op, chosen, (result,), annotated)
+    return True
+
+
+def scatter_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
+    """Replace a scatter whose result is divided along the indices; return whether that was done."""
+    division = _division(values, op, annotated)
+    if len(op.operands) != 3 or division is None or division.fold not in ("", "add"):
+        return False
+    wanted = next((one for one in annotated if one is not None), values.sharding(op.operands[0]))
+    (kept,), rank = division.results, op.shape.rank
+    axis = _divided_axis(op.attributes.index_map, wanted, kept, rank)
+    if axis is None or not _is_apart(division, wanted.column(axis)):
+        return False
+    column = wanted.column(axis)
+    target = _divided_too(kept, axis, column, rank)
+    shardings = (target, *division.operands[1:])
+    operand, indices, updates = map(values.convert, op.operands, shardings)
+    build = values.resharder.builder(op)
+    own = _wide(build, indices)
+    own = build.subtract(own, _begin(values, build, own, (operand, axis, column)))
+    made = values.computation.copy_of(op, [operand, own, updates])
+    summands = joined(division.folded) if division.folded else ()
+    values.replace_part(op, made, (target.of_summands(summands, rank),), annotated)
+    return True
+
+
+def _division(values: Values, op: Instruction, annotated: Annotations) -> Division | None:
+    """Return how the op is divided along other dimensions; None if an operand is in summands."""
+    given = [values.sharding(operand) for operand in op.operands]
+    if any(sharding.summands for sharding in given):
+        return None
+    return divide(op, given, annotated) or undivided(op, values.whole)
+
+
+def _divided_axis(how: IndexMap, given: Sharding, kept: Sharding, rank: int) -> int | None:
+    """Return the only dimension that `given` divides and `kept` does not, if one index is along it.
+
+    The window takes one element of it.
+    """
+    changed = [dim for dim in range(rank) if given.column(dim) != kept.column(dim)]
+    if len(changed) != 1 or tuple(changed) != how.index_to_operand:
+        return None
+    (axis,) = changed
+    return axis if axis in how.inserted_dims and not any(kept.column(axis)) else None
+
+
+def _is_apart(division: Division, column: Column) -> bool:
+    """Whether devices that differ in `column` have the same part of everything else."""
+    columns = [(column, *map(one.column, range(len(one.tiles)))) for one in division.operands]
+    columns += [
+        (column, *division.folded, *map(one.column, range(len(one.tiles))))
+        for one in division.results
+    ]
+    return all(map(independent, columns))
+
+
+def _divided_too(kept: Sharding, axis: int, column: Column, rank: int) -> Sharding:
+    """Return a sharding that divides one dimension more."""
+    columns = [column if dim == axis else kept.column(dim) for dim in range(rank)]
+    return sharding_of(columns, len(column))
+
+
+def _elements(shape: Shape) -> int:
+    return math.prod(shape.static_dims)
+
+
+def _local_dims(op: Instruction, division: Division) -> tuple[int, ...]:
+    return division.results[0].local_dims(op.shape.static_dims)
+
+
+def _wide(build: Builder, indices: Instruction) -> Instruction:
+    """Return indices of a type that has the offset of every part."""
+    return indices if indices.shape.dtype.bits >= S32.bits else build.convert_to(indices, S32)
+
+
+def _held(build: Builder, indices: Instruction, size: int) -> Instruction:
+    """Return indices held inside of the whole dimension, as a gather holds them."""
+    wide = _wide(build, indices)
+    least, most = (build.constant(bound, wide.shape.dtype) for bound in (0, size - 1))
+    return build.clamp(least, wide, most)
+
+
+def _begin(
+    values: Values, build: Builder, like: Instruction, what: tuple[Instruction, int, Column]
+) -> Instruction:
+    """Return where the part begins that this device has, in the shape and type of indices."""
+    part, axis, column = what
+    size = part.shape.static_dims[axis]
+    offset = values.resharder.of_device(build, np.array(column, np.int32) * np.int32(size))
+    return build.broadcast_to(build.convert_to(offset, like.shape.dtype), like.shape.dims, ())
+
+
+def _is_inside(build: Builder, own: Instruction, size: int) -> Instruction:
+    """Return whether indices, from where this device's part begins, are in that part."""
+    least, limit = (build.full(bound, own.shape) for bound in (0, size))
+    return build.and_(
+        build.emit("compare", own, least, direction="GE"),
+        build.emit("compare", own, limit, direction="LT"),
+    )
