@@ -104,11 +104,11 @@ class RegisterLoop:
 
     Attributes:
         emitted: how to call it.
-        places: whose addresses its buffer slots hold.
+        slices: parts of buffers whose addresses its buffer slots hold.
     """
 
     emitted: EmittedKernel
-    places: tuple[Slice, ...]
+    slices: tuple[Slice, ...]
 
 
 @record

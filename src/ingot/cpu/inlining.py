@@ -113,10 +113,10 @@ def nested(loop: Instruction, module: Module) -> Iterator[Instruction]:
                 pending.extend(module.schedule[called])
 
 
-def is_held(place: Slice) -> bool:
+def is_held(slice_: Slice) -> bool:
     """Whether a loop in registers keeps the value that lives there on the stack."""
     return (
-        isinstance(place.size, int)
-        and place.size <= MAX_HELD
-        and not isinstance(place.allocation, Constant)
+        isinstance(slice_.size, int)
+        and slice_.size <= MAX_HELD
+        and not isinstance(slice_.allocation, Constant)
     )
