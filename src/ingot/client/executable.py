@@ -38,7 +38,7 @@ class Origin:
 
     Attributes:
         name: that of the module.
-        target: what was compiled for.
+        target: the CPU it was compiled for.
         source: returns the module before the passes.
         inspect: returns the stages of the compilation.
         sizes: the conversions of arguments and results of dynamic size, if there are any.
@@ -78,7 +78,7 @@ class Executable(InspectedProgram["CpuProgram"]):
             program: its code in this process; None if this machine cannot run it.
             origin: what it was compiled from.
             timer: the seconds of the compilation.
-            facts: what is known of the program; default: found out when somebody asks.
+            facts: facts about the program; default: computed when somebody asks.
         """
         super().__init__(origin.inspect, timer, facts)
         self._artifact = artifact

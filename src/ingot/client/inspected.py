@@ -68,7 +68,7 @@ class InspectedProgram(Described, Generic[C]):
     def __init__(
         self, inspect: Callable[[], Inspection[C]], timer: PhaseTimer, facts: Facts | None = None
     ) -> None:
-        """Hold what makes the stages, and the facts where they are known."""
+        """Hold the function that makes the stages, and the facts where they are known."""
         self._inspect = inspect
         self._inspection: Inspection[C] | None = None
         self._facts = facts

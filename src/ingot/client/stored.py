@@ -141,7 +141,7 @@ def stages(
 
     Args:
         source: returns the module before the passes.
-        target: what was compiled for.
+        target: the CPU it was compiled for.
         switches: those of XLA.
     """
     settings = flags.values()

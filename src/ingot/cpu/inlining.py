@@ -32,7 +32,7 @@ MAX_HELD = 256
 """Bytes of a value at most that a loop keeps on the stack."""
 
 TOO_HIGH = 1 << 30
-"""The height of what is no part of a register loop."""
+"""The height of an instruction that is in no register loop."""
 
 
 def loop_computations(module: Module) -> set[Computation]:
@@ -114,7 +114,7 @@ def nested(loop: Instruction, module: Module) -> Iterator[Instruction]:
 
 
 def is_held(slice_: Slice) -> bool:
-    """Whether a loop in registers keeps the value that lives there on the stack."""
+    """Whether a loop in registers keeps the value of that slice on the stack."""
     return (
         isinstance(slice_.size, int)
         and slice_.size <= MAX_HELD

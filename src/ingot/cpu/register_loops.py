@@ -126,7 +126,7 @@ class _LoopFunction(ControlFlow):
         raise InternalError("a register loop is too high", instruction=repr(instruction))
 
     def copy(self, target: Value, source: Value, size: IndexValue) -> None:
-        """Emit the copy of `size` bytes, of values that are held with what is behind them."""
+        """Emit the copy of `size` bytes, of values that are held with the zeros behind them."""
         rooms = self._calls.rooms
         room = rooms.get(source)
         is_whole = room is not None and room == rooms.get(target) and room[0] == size

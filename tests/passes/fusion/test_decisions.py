@@ -37,7 +37,7 @@ start_index_map={0}, index_vector_dim=1, slice_sizes={1}""",
 start_index_map={0}, index_vector_dim=1, slice_sizes={1,2}
       m = f32[5000,2] multiply(g, w)
       ROOT c = f32[5000,4] concatenate(m, w), dimensions={1}""",
-    "spread out twice, most of what is computed would be thrown away": """x = f32[8,3] parameter(0)
+    "broadcast twice, most of its values would be computed in vain": """x = f32[8,3] parameter(0)
       z = f32[] constant(0)
       e = f32[8,3] multiply(x, x)
       p = f32[16,3] pad(e, z), padding=0_1_1x0_0

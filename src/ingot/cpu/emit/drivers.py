@@ -120,7 +120,7 @@ def open_driver(
 
 
 class DriverEmitter:
-    """What the emitters of all drivers share: env, and what is computed from it alike.
+    """The common part of driver emitters: env, and the values that all compute from it.
 
     Attributes:
         f: the function.
@@ -195,7 +195,7 @@ class DriverCall:
 
     @property
     def needs_code(self) -> bool:
-        """Whether code of the kernel's own is to be compiled."""
+        """Whether the kernel needs code of its own."""
         return self.result is None or self.first != (None, None)
 
     def without_code(self) -> EmittedKernel:

@@ -82,7 +82,7 @@ def wrap(f: FunctionBuilder, value: Value, element: DType) -> Value:
 
 
 def widen(f: FunctionBuilder, value: Value, element: DType, has_f16c: bool) -> Value:
-    """Return the register value of what was loaded from memory.
+    """Return the register value of a value loaded from memory.
 
     The unused bits of a type narrower than a byte may hold anything in memory.
     """

@@ -67,7 +67,7 @@ class GroupEmitter(ThreadEmitter):
             before = item
 
     def one_pass(self, item: Pass, lanes: int) -> None:
-        """Emit one pass; what has no axes is computed by all members and stored by one."""
+        """Emit one pass; one without axes is computed by all members and stored by one."""
         self._joins = bool(item.axes)
         if item.axes:
             super().one_pass(item, lanes)

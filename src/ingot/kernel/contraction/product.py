@@ -99,7 +99,7 @@ class Product(Numbered):
     """A plain product.
 
     Attributes:
-        form: what is compiled for it.
+        form: the driver that it runs in.
         operands: buffer numbers of lhs and rhs.
         first: where in their buffers they begin (`Operand.first`).
         result: buffer number of the result, None where an epilogue takes the sums.
@@ -168,7 +168,7 @@ class _Division:
         given: its operands and sizes.
         even: its register blocks.
         depth: products of a sum that are added in one go.
-        form: what is compiled for it.
+        form: the driver that it runs in.
     """
 
     given: PlainOperands

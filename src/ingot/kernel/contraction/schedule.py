@@ -130,7 +130,7 @@ PIECES: Mapping[tuple[Reading, RhsPlacement], int] = {
 """Products summed before sums go to memory, where these are not as many as possible.
 
 A product of few rows with a large rhs reads this many rows of the rhs at once, each from end to
-end: in place, as many as a set of the L1 cache has lines; packed, so many that a packed block has a
+end: in place, the lines of a set of the L1 cache; packed, so many that a packed block has a
 long run of each. In a deep product, pieces of both operands stay in the L1 cache for all rows and
 columns of a unit."""
 

@@ -150,7 +150,7 @@ def _plan(sizes: Sizes, element: DType, block: RegisterBlock) -> Direct:
 
 @dataclass(slots=True)
 class _Used:
-    """Parts, and what they take: chunks of packing and of units, elements of scratch."""
+    """Parts, with their chunks of packing and of units, and their elements of scratch."""
 
     packing: int = 0
     chunks: int | Dim = 0

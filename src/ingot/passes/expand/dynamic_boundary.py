@@ -135,7 +135,7 @@ def with_size(
 
 
 def at_bounds(build: Builder, value: Instruction) -> Instruction:
-    """Return an array at its bounds; what lies behind its sizes is anything."""
+    """Return an array at its bounds; elements behind its sizes are undefined."""
     for _, dim in dynamic_dims([value.shape]):
         marks = list(value.shape.bounded)
         marks[dim] = False

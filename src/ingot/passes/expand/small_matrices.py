@@ -5,7 +5,7 @@
 than the call of a routine takes. Their elements become arrays over the batch, and the operations
 kernels over it. Runs behind `custom-call-layouts`: a matrix lies column by column.
 
-Invariant: pivots, `info` and what is stored are those of LAPACK; rounding is not.
+Invariant: pivots, `info` and stored values are those of LAPACK; rounding is not.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class Decision:
 
     Attributes:
         producer, consumer: instruction names; the consumer is the main root of its group.
-        fused: what was decided.
+        fused: which producers each group has taken.
         reason: one sentence for people.
     """
 

@@ -26,7 +26,7 @@ USUAL = Network.parse("2 nodes of 1, inside 1us 10GB/s, between 50us 1.25GB/s, d
 
 
 class Estimates:
-    """The seconds of instructions; of loops, only after those of what they run (`add`)."""
+    """The seconds of instructions; of loops, only after those of their bodies (`add`)."""
 
     def __init__(self, grid: Grid) -> None:
         """Estimate for the devices of a grid."""

@@ -199,7 +199,7 @@ def _packed(side: Side, order: list[int], build: Builder) -> Side:
 def dot_of(
     dot: Instruction, build: Builder, sides: tuple[Side, Side], *, swapped: bool = False
 ) -> Instruction:
-    """Return `dot` on other operands; `swapped`: the first one is what was the second."""
+    """Return `dot` on other operands; `swapped`: they have changed sides."""
     lhs, rhs = sides
     precision: tuple[str, ...] = dot.attributes.operand_precision
     left, right = lhs.value.shape, rhs.value.shape

@@ -246,7 +246,7 @@ ORDER = (
         "while-loop-dot-code-motion",
         "a product is added up itself when it is not summed over devices before",
     ),
-    Order("simplify-while-loops", "while-loop-trip-count-annotator", "loops are what they stay"),
+    Order("simplify-while-loops", "while-loop-trip-count-annotator", "loops change no more"),
     Order("simplify-while-loops", "dce", "bodies of loops that went away are dead"),
     Order("custom-call-layouts", "small-matrix-expander", "matrices lie as LAPACK has them"),
     Order("simplify-sorts", "comparison-expander", "it looks for the total order of floats"),

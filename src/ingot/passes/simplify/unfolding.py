@@ -50,7 +50,7 @@ _CALLS = ops_with(RegionKind.CALL)
 """Ops that are a call, or become one."""
 
 _APPLIES = ops_with(RegionKind.ELEMENT)
-"""Ops that kernels run, or loops of the host program if what they apply is large."""
+"""Ops that kernels run, or loops of the host program if the applied computation is large."""
 
 _ENDS = ops_with(RegionKind.ASYNC)
 """Ops that only name what an `async-start` runs."""

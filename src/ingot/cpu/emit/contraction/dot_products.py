@@ -206,7 +206,7 @@ class DotProducts:
 
 
 def shared_dots(element: Type, lanes: int, rows: int, columns: int) -> DotProducts:
-    """Return dot products that fit every depth and all steps; `replace` says what they convert."""
+    """Return dot products that fit every depth and all steps; `replace` gives their types."""
     return DotProducts(
         element=element,
         lanes=lanes,

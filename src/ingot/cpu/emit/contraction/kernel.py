@@ -232,7 +232,7 @@ class UnitEmitter:
             f.if_(piece.last, lambda: f.call(reference, [f.params[0], *args]) and None)
 
     def _panels(self, piece: Piece, matrices: tuple[Matrix, Matrix, Matrix], height: int) -> None:
-        """Emit the register blocks of one row block: whole ones, then what is left."""
+        """Emit the register blocks of one row block: whole ones, then the rest."""
         f, columns = self.f, self.blocks.width(height)
         n, k = piece.block.n, piece.k
         lhs, rhs, result = matrices

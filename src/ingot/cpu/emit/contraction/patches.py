@@ -91,7 +91,7 @@ class PatchPacker:
 
                     def at(offset: Value, mask: Value | None) -> None:
                         target = f.gep(start, f.iadd(position, offset), packer.cell)
-                        # What a last vector writes too much is written over by what follows.
+                        # The excess of a last vector is overwritten by the next row.
                         f.store(read(offset, mask), target, packer.cell.alignment)
 
                     packer.vectors(run, lanes, at)

@@ -45,7 +45,7 @@ class BothPacked(ProductDriver):
         return self.given["packed_lhs_row"]
 
     def lhs_steps(self, lhs_row: Value) -> tuple[Value, ...]:
-        """Return the one step: rows packed across have step 1, what is given goes from k to k."""
+        """Return the one step: rows packed across have step 1; the given step goes from k to k."""
         return (lhs_row,)
 
     def depth(self, piece: Piece) -> Value:
@@ -67,7 +67,7 @@ class BothPacked(ProductDriver):
         return WordPacker(self.emitter, form, k, is_shifted=is_shifted)
 
     def room_for_panels(self) -> Value | None:
-        """Emit the room of the panels, with what they begin with, if there are any."""
+        """Emit the memory of the panels, with their first rows, if they have any."""
         if not self.form.has_panels:
             return None
         size = self.PACKED_BYTES // self.cell.bytes + MAX_COLUMNS * self.form.is_shifted

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers of products of complex matrices: real products of what lies in memory.
+"""Drivers of products of complex matrices: real products of their parts in memory.
 
 A complex matrix [m, k] lies in memory as a real one, [m, 2k], both parts of a number beside each
 other. So does the product, where each row of the rhs is packed twice: as it is, and times i.

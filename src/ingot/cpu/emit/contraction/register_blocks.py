@@ -37,7 +37,7 @@ MAX_VECTORS, MAX_TAIL_SUMS = 8, 12
 
 
 class RegisterBlocks:
-    """The register blocks of one kernel; `shared` gathers what they need of the library."""
+    """The register blocks of one kernel; `shared` gathers the library code that they call."""
 
     def __init__(
         self, kernel: ContractionKernel, schedule: ContractionSchedule, target: TargetSpec
@@ -174,7 +174,7 @@ def common_micro_kernel(
 
 
 def own_micro_kernel(given: Factors, target: TargetSpec, rows: int, columns: int) -> MicroKernel:
-    """Return a micro-kernel of the module's own, with what is known of its strides."""
+    """Return a micro-kernel of the module's own, with its known strides as constants."""
     lhs, rhs, sums = given.matrices
     cell = cell_type(given.accumulate)
     is_masked = columns % given.lanes > 0

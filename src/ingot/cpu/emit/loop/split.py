@@ -51,7 +51,7 @@ def plain_fold(kernel: LoopKernel, schedule: LoopSchedule, fma: bool) -> Templat
     """Return the rest of a split reduction to one number that is stored as it is, else None.
 
     It depends on the fold, on lanes, and on where env has result, scratch and number of parts,
-    which its name says: not on what is folded.
+    which its name says: not on the folded values.
     """
     if kernel.grid or kernel.symbols or len(kernel.passes) != 2 or schedule.vector_axis is not None:
         return None
@@ -220,7 +220,7 @@ class _SplitKernel:
         f.ret()
 
     def emit_rest(self, symbol: str) -> None:
-        """Emit the function that combines the parts and runs what comes after the reduction."""
+        """Emit the function that combines the parts and runs the passes after the reduction."""
         kernel, schedule, layout = self.kernel, self.schedule, self.layout
         first = kernel.passes[0]
         f, emitter, _ = self._open(symbol)
