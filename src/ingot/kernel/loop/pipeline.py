@@ -51,7 +51,7 @@ class KernelPass:
 
 
 def _cache_rows_of_passes(kernel: LoopKernel) -> LoopKernel:
-    """Cache rows where lanes run along them: lanes along the grid would need a row each."""
+    """Return the kernel with rows cached where lanes run along them, not along the grid."""
     made = cache_rows(kernel)
     return made if made is kernel or grid_vector_axis(kernel) is None else kernel
 
