@@ -107,6 +107,11 @@ def narrow(f: FunctionBuilder, value: Value, element: DType, has_f16c: bool) -> 
     return value
 
 
+def accumulator_type(type: Type) -> Type:
+    """Return the type in memory of an accumulator of a register type: a truth value is a byte."""
+    return lt.I8 if type is lt.I1 else type
+
+
 def round_to(f: FunctionBuilder, value: Value, element: DType, has_f16c: bool) -> Value:
     """Return a float rounded to a narrow float type (nearest even, once) as f32; others as is."""
     if not is_narrow(element):

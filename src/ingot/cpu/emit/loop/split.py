@@ -14,6 +14,7 @@ from ingot.cpu.emit.template import Template
 from ingot.emit.loop.body import LoopEmitter
 from ingot.emit.loop.folds import Folding, held_types
 from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.types import accumulator_type
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Access, make
@@ -119,7 +120,7 @@ class PartialLayout:
             for element in held_types(item, reduction, vector_bits):
                 types.append(element)
                 offsets.append(total)
-                total += -(-lanes * _stored(element).bytes // 64) * 64
+                total += -(-lanes * accumulator_type(element).bytes // 64) * 64
         return PartialLayout(tuple(types), tuple(offsets), total, lanes, schedule.units)
 
     def address(
@@ -134,7 +135,7 @@ class PartialLayout:
         """Return the accumulators stored at `address`."""
         found: list[Value] = []
         for element, offset in zip(self.types, self.offsets, strict=True):
-            value = f.load(vector(_stored(element), self.lanes), f.gep(address, offset))
+            value = f.load(vector(accumulator_type(element), self.lanes), f.gep(address, offset))
             is_bool = element is lt.I1
             found.append(f.icmp("ne", value, f.zero(value.type)) if is_bool else value)
         return found
@@ -142,14 +143,9 @@ class PartialLayout:
     def store(self, f: FunctionBuilder, address: Value, values: list[Value]) -> None:
         """Store accumulators at `address`."""
         for value, element, offset in zip(values, self.types, self.offsets, strict=True):
-            stored = vector(_stored(element), value.type.lanes)
+            stored = vector(accumulator_type(element), value.type.lanes)
             widened = f.zext(value, stored) if element is lt.I1 else value
             f.store(widened, f.gep(address, offset))
-
-
-def _stored(element: lt.Type) -> lt.Type:
-    """Return how an accumulator lies in scratch memory: a truth value takes a byte."""
-    return lt.I8 if element is lt.I1 else element
 
 
 @record
@@ -240,8 +236,8 @@ class _SplitKernel:
                 values = f.loop(1, parts, 1, start, add)
                 # Lanes are folded once, behind the last part: folding them is much code.
                 body.finish(first, values, layout.lanes if schedule.vector_axis is None else 1)
-                for place, item in enumerate(kernel.passes[1:], 1):
-                    body.one_pass(item, schedule.lanes[place])
+                for later, item in enumerate(kernel.passes[1:], 1):
+                    body.one_pass(item, schedule.lanes[later])
 
             return body.unit(number, rest)
 
