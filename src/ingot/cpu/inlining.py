@@ -61,7 +61,7 @@ def _kernel_count(computation: Computation) -> int:
 
 
 def is_small(kernel: LoopKernel) -> bool:
-    """Whether a kernel is worth a place in the host program."""
+    """Whether a kernel is worth emitting into the host program."""
     if kernel.local_buffers:
         return False
     points = 1

@@ -107,7 +107,7 @@ class ContractionSchedule:
     """How a contraction kernel runs.
 
     Attributes:
-        swapped: whether lhs and rhs, m and n change places (see `oriented`).
+        swapped: whether lhs and rhs, m and n are exchanged (see `oriented`).
         lanes: lanes of one vector.
         rows: rows of the register block.
         columns: columns of the register block.

@@ -50,10 +50,10 @@ class _Batch:
         flat = build.reshape_to(matrix, (self.count, columns, rows))
         return build.transpose(flat, dimensions=(1, 2, 0))
 
-    def part(self, array: Instruction, *place: int | None) -> Instruction:
+    def part(self, array: Instruction, *index: int | None) -> Instruction:
         """Return the part at some positions of the leading dimensions; None: all of one."""
         build, dims = self.build, array.shape.dims
-        wanted = (*place, *[None] * (len(dims) - len(place)))
+        wanted = (*index, *[None] * (len(dims) - len(index)))
         pairs = list(zip(wanted, dims, strict=True))
         box = tuple((0, size, 1) if at is None else (at, at + 1, 1) for at, size in pairs)
         kept = tuple(size for at, size in pairs if at is None)
@@ -105,17 +105,17 @@ def _getrf(batch: _Batch) -> Instruction:
     """L below U, the rows exchanged (from 1), and the first pivot that is zero."""
     build, (matrix, _, infos) = batch.build, batch.call.shape.elements
     a, info = batch.elements(batch.call.operands[0]), batch.none_failed
-    size, places = len(a), list[Instruction]()
+    size, rows = len(a), list[Instruction]()
     for k in range(size):
-        best, place = build.abs(a[k][k]), batch.number(k + 1, info)
+        best, row = build.abs(a[k][k]), batch.number(k + 1, info)
         for i in range(k + 1, size):
             here = build.abs(a[i][k])
             is_more = build.compare(here, best, direction="GT")
             best = build.select(is_more, here, best)
-            place = build.select(is_more, batch.number(i + 1, info), place)
-        places.append(place)
+            row = build.select(is_more, batch.number(i + 1, info), row)
+        rows.append(row)
         for i in range(k + 1, size):
-            moves = build.compare(place, batch.number(i + 1, info), direction="EQ")
+            moves = build.compare(row, batch.number(i + 1, info), direction="EQ")
             upper, lower = a[k], a[i]
             a[k] = [build.select(moves, y, x) for x, y in zip(upper, lower, strict=True)]
             a[i] = [build.select(moves, x, y) for x, y in zip(upper, lower, strict=True)]
@@ -126,7 +126,7 @@ def _getrf(batch: _Batch) -> Instruction:
             row[k] = build.select(is_zero, row[k], build.divide(row[k], pivot))
             for j in range(k + 1, size):
                 row[j] = batch.less(row[j], row[k], a[k][j])
-    pivots = batch.stored(batch.joined(places), batch.call.shape.elements[1])
+    pivots = batch.stored(batch.joined(rows), batch.call.shape.elements[1])
     return build.tuple(batch.matrix(a, matrix), pivots, build.reshape_to(info, infos.dims))
 
 

@@ -161,10 +161,10 @@ def _times_computed(indices: frozenset[object]) -> int:
     for index in indices:
         joined, part = index, None
         while read := read_of(index):
-            reader, _, place = read
+            reader, _, position = read
             if reader.opcode == "concatenate":
-                joined, part = (reader, place), index
-            index = place
+                joined, part = (reader, position), index
+            index = position
         parts[joined][part] += 1
     return sum(max(counts.values()) for counts in parts.values())
 

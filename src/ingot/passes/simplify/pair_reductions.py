@@ -121,8 +121,8 @@ def _with_columns(reduce: Instruction, ops: list[Instruction]) -> Instruction:
             if _rows_of(item, last):
                 order = (*range(len(given) - 2), len(given) - 1, len(given) - 2)
                 operand = build.transpose(operand, dimensions=order)
-            places = tuple(sorted(swapped.get(dim, dim) for dim in given))
-            made[item] = build.broadcast_to(operand, dims, places)
+            dimensions = tuple(sorted(swapped.get(dim, dim) for dim in given))
+            made[item] = build.broadcast_to(operand, dims, dimensions)
         else:
             made[item] = reduce.computation.add(
                 item.opcode,

@@ -109,10 +109,10 @@ def _move(
     made = widened(loop, [build.full(0, item.reduced.shape) for item in found], module)
     inside, root, count = Builder(made.body, loop.metadata), made.body.root, len(first)
     results: dict[int, Instruction] = {}
-    for place, (item, total) in enumerate(zip(found, made.added, strict=True)):
+    for number, (item, total) in enumerate(zip(found, made.added, strict=True)):
         value = made.copies[item.reduced.operands[0]]
-        made.body.replace_operand(root, count + place, inside.add(total, value))
-        last = build.get_tuple_element(made.loop, index=count + place)
+        made.body.replace_operand(root, count + number, inside.add(total, value))
+        last = build.get_tuple_element(made.loop, index=count + number)
         value, before = caller.copy_of(item.reduced, [last]), item.reduced
         for step in item.between:
             operands = [value if one is before else copies[one] for one in step.operands]
