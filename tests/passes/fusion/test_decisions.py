@@ -163,7 +163,7 @@ def test_the_reason_is_given(reason: str) -> None:
 
 
 @pytest.mark.parametrize("reason", NOT_FUSED)
-def test_what_is_not_fused_runs_all_the_same(reason: str) -> None:
+def test_unfused_programs_give_the_same_results(reason: str) -> None:
     assert kernels_of(NOT_FUSED[reason])
 
 
