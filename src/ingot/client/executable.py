@@ -76,7 +76,7 @@ class Executable(InspectedProgram["CpuProgram"]):
         Args:
             artifact: the program as data.
             program: its code in this process; None if this machine cannot run it.
-            origin: what it was compiled from.
+            origin: the program that it was compiled from.
             timer: the seconds of the compilation.
             facts: facts about the program; default: computed when somebody asks.
         """
@@ -108,7 +108,7 @@ class Executable(InspectedProgram["CpuProgram"]):
         """The code in this process.
 
         Raises:
-            UnsupportedError: this machine cannot run what it was compiled for.
+            UnsupportedError: this machine cannot run code for that CPU.
         """
         if self._program is None:
             self._refuse()

@@ -40,7 +40,7 @@ class Inspection(Generic[C]):
     """The stages of one compilation.
 
     Attributes:
-        compiled: what the compiler made.
+        compiled: the compiler's result.
         source: the module before the passes.
         context: the options and the records of the passes.
     """

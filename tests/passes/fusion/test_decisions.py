@@ -18,7 +18,7 @@ NOT_FUSED = {
       i = s32[] parameter(2)
       d = f32[8] dynamic-update-slice(x, u, i)
       ROOT n = f32[8] negate(d)""",
-    "it reads elsewhere what the kernel updates in place": """x = f32[8] parameter(0)
+    "it reads other elements of an array that is updated in place": """x = f32[8] parameter(0)
       i = s32[] parameter(1)
       s = f32[4] slice(x), slice={[1:5]}
       ROOT d = f32[8] dynamic-update-slice(x, s, i)""",
@@ -359,7 +359,9 @@ def test_an_update_may_read_the_elements_that_it_writes(start: int, index: int) 
 )
 def test_an_update_reads_other_elements_before(start: int, index: int, stride: int) -> None:
     text = _update_of_slice(start, index, stride)
-    assert "it reads elsewhere what the kernel updates in place" in fuse(text).reasons(fused=False)
+    assert "it reads other elements of an array that is updated in place" in fuse(
+        text
+    ).reasons(fused=False)
     assert len(kernels_of(text)) == 2
 
 

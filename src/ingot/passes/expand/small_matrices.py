@@ -179,7 +179,7 @@ class _Routine:
     """A routine that is written out.
 
     Attributes:
-        emit: adds what it computes.
+        emit: adds its computation.
         operands: how many operands it has.
         results: dimensions of its results behind those of the batch: `n` of a matrix's rows; none
             where there is one result, which is like the last operand.
@@ -207,7 +207,7 @@ class SmallMatrixExpander(Expander):
     concerns: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return what a routine computes; the call itself where matrices are large or few."""
+        """Return the results of a routine; the call itself if matrices are large or few."""
         found = _TARGET.fullmatch(op.attributes.custom_call_target)
         routine = _ROUTINES.get(found[1]) if found else None
         if routine is None or len(op.operands) != routine.operands or not _is_small(op):

@@ -211,7 +211,7 @@ def _waits_for_itself(
 
 
 def _behind(dot: Instruction, members: dict[Instruction, None]) -> Instruction:
-    """Return what the kernel writes: the second product, moved or converted; adds to members."""
+    """Return the result of the kernel: the second product, moved or converted; adds to members."""
     result, passed = dot, [dot]
     while len(passed[-1].users) == 1 and not passed[-1].is_root:
         (user,) = passed[-1].users

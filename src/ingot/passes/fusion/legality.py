@@ -278,7 +278,7 @@ def _why_not_in_place(producer: Instruction, group: Group) -> str:
     if not any(operand in updated for operand in producer.operands):
         return ""
     in_time = reads_in_time(producer, update, {producer, update, *group.members})
-    return "" if in_time else "it reads elsewhere what the kernel updates in place"
+    return "" if in_time else "it reads other elements of an array that is updated in place"
 
 
 def _why_not_indices(producer: Instruction, group: Group) -> str:

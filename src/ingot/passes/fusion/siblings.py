@@ -24,7 +24,7 @@ LEAST_SHARED = 16_384
 results may lose."""
 
 MAX_STEPS = 24
-"""Instructions that are looked at on the way from a result to what it shares."""
+"""Instructions that are visited on the way from a result to its shared operands."""
 
 MAX_SIBLINGS = 4
 """Results of one kernel, at most, that share only operands."""

@@ -36,7 +36,7 @@ class Estimates:
         self._known: dict[Instruction, float] = {}
 
     def add(self, computation: Computation) -> None:
-        """Note what a computation takes whose callees are known."""
+        """Note the seconds of a computation whose callees are known."""
         self._bodies[computation] = sum(map(self.seconds, computation.instructions))
 
     def seconds(self, instruction: Instruction) -> float:

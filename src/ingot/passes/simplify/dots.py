@@ -316,7 +316,7 @@ def _large_extents(matrix: Side) -> tuple[int, int]:
 
 
 def _loaded(value: Instruction) -> Instruction:
-    """Return what a conversion converts, or the value."""
+    """Return the operand of a conversion; other values as they are."""
     return value.operands[0] if value.opcode == "convert" else value
 
 

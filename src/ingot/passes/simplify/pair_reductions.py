@@ -63,7 +63,7 @@ class PairReductions(Pass):
 
 
 def _ops_of_pairs(reduce: Instruction) -> list[Instruction]:
-    """Return what a reduction over pairs of rows reduces, operands first; [] if it is none."""
+    """Return the ops that a reduction over pairs of rows reduces, operands first; or []."""
     value = reduce.operands[0]
     dims, last = value.shape.dims, value.shape.rank - 1
     if len(reduce.operands) != 2 or last < 2 or reduce.control_predecessors:

@@ -252,7 +252,7 @@ ORDER = (
     Order("simplify-sorts", "comparison-expander", "it looks for the total order of floats"),
     Order("simplify-sorts", "dce", "sorts that were selected from are dead"),
     Order("convolution-canonicalizer", "transpose-mover", "it makes the transposes that move"),
-    Order("dot-canonicalizer", "while-loop-product-layout", "it says along what a factor is read"),
+    Order("dot-canonicalizer", "while-loop-product-layout", "it decides how a factor is read"),
     Order("dot-strength-reduction", "pair-reductions", "it makes reductions of products"),
     Order("dot-strength-reduction", "dot-canonicalizer", "products of vectors need no reshapes"),
 )

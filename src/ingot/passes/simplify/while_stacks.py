@@ -56,7 +56,7 @@ class _Stack:
     Attributes:
         number: which element it is.
         dims: its dimensions; the rows lie along the first one.
-        row: what a trip puts into it, `[1, ...]`.
+        row: the row that a trip stores, `[1, ...]`.
         index: where.
     """
 
