@@ -13,9 +13,7 @@ Invariant: nothing of the compiler is imported before the program asks for Tenso
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.machinery
-import importlib.util
 import io
 import os
 import runpy
@@ -24,6 +22,7 @@ import types
 from collections.abc import Sequence
 
 from ingot import __version__
+from ingot.support.import_hooks import AfterImport
 from ingot.tools import COMMANDS
 
 USAGE = """usage: python -m ingot PROGRAM.py [ARGUMENT...]
@@ -35,7 +34,7 @@ Run a Python program; Ingot compiles what it marks with jit_compile=True.
 Or work on HLO modules; `ingot COMMAND --help` says how:"""
 
 
-class EnableAfterImport(importlib.abc.MetaPathFinder):
+class EnableAfterImport(AfterImport):
     """Enables a front end right after its framework's package was imported.
 
     Where the program imports the front end first, and that the framework, it is enabled once the
@@ -44,38 +43,14 @@ class EnableAfterImport(importlib.abc.MetaPathFinder):
 
     def __init__(self, framework: str, front_end: str) -> None:
         """Wait for the import of `framework`; `front_end` has the function `enable`."""
+        super().__init__((framework, front_end))
         self._framework = framework
         self._front_end = front_end
-        self._awaited = {framework, front_end}
 
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,
-        target: types.ModuleType | None = None,
-    ) -> importlib.machinery.ModuleSpec | None:
-        """Find the module as others would, and hang the front end on its loader."""
-        if fullname not in self._awaited:
-            return None
-        self._awaited.remove(fullname)
-        spec = importlib.util.find_spec(fullname)
-        if spec is None or spec.loader is None:
-            return spec
-        loader, execute = spec.loader, spec.loader.exec_module
-
-        def exec_module(module: types.ModuleType) -> None:
-            # The class's method is back; another of these may have taken the attribute away.
-            vars(loader).pop("exec_module", None)
-            execute(module)
-            self._imported(fullname)
-
-        loader.exec_module = exec_module
-        return spec
-
-    def _imported(self, name: str) -> None:
+    def imported(self, module: types.ModuleType) -> None:
         """Enable the front end, unless its own import goes on."""
         spec = getattr(sys.modules.get(self._front_end), "__spec__", None)
-        is_underway = name == self._framework and getattr(spec, "_initializing", False)
+        is_underway = module.__name__ == self._framework and getattr(spec, "_initializing", False)
         if is_underway or self._framework not in sys.modules or self not in sys.meta_path:
             return
         sys.meta_path.remove(self)

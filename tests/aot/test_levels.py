@@ -138,6 +138,6 @@ def test_options_name_a_target(options, levels):
         ({"triple": "wasm32-unknown-unknown", "cpu": "mvp"}, "one set of instructions"),
     ],
 )
-def test_targets_that_are_none_are_refused(options, message):
+def test_unknown_targets_are_refused(options, message):
     with pytest.raises(ingot.UnsupportedError, match=message):
         target_of(**options)

@@ -88,7 +88,7 @@ ENTRY main {
 
 
 @pytest.mark.parametrize(("symbol", "level"), [("a-b", ""), ("1x", ""), ("", ""), ("x", "sse9")])
-def test_names_and_levels_that_are_none_are_refused(symbol, level):
+def test_invalid_names_and_levels_are_refused(symbol, level):
     with pytest.raises(ingot.UnsupportedError, match=r"cannot be the name|no CPU level"):
         compile_aot(ingot.parse_hlo(PROGRAMS["f32"]), symbol, level)
 

@@ -103,7 +103,7 @@ ENTRY main {
 
 @needs_node
 @pytest.mark.parametrize("text", [BY_IMPORT, LARGE_ANGLES], ids=["remainder", "angles"])
-def test_what_webassembly_lacks_is_there(tmp_path, text):
+def test_ops_without_an_instruction_of_webassembly(tmp_path, text):
     case = case_of(text, "lacks")
     assert run(tmp_path, [case]) == "lacks 0\n"
     case.check(tmp_path)
@@ -164,7 +164,7 @@ def test_the_javascript_module_takes_and_gives_arrays(tmp_path):
     ], done.stderr
 
 
-def test_what_is_not_there_is_named():
+def test_calls_of_outside_code_are_refused():
     text = (
         PROGRAMS["f32"]
         .replace("multiply(s, x)", "multiply(s, l)")

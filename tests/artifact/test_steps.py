@@ -36,7 +36,7 @@ def _run(steps: Steps, inputs, outputs, temp=None, constants=b""):
     return run(runtime.record, table(inputs), table(outputs), arena, None, block.ctypes.data)
 
 
-def test_text_names_functions_and_places():
+def test_text_names_functions_and_slots():
     steps = Steps.of(
         1,
         1,

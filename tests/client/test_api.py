@@ -43,7 +43,7 @@ def test_text_data_path_and_module_are_programs(tmp_path: Path) -> None:
     assert ingot.compile(MLIR)([1, 2]).tolist() == [2, 4]
 
 
-def test_what_is_no_program_is_told_what_is_wanted(tmp_path: Path) -> None:
+def test_the_error_of_an_invalid_program_names_valid_ones(tmp_path: Path) -> None:
     program: Any = X
     with pytest.raises(ingot.ArgumentError, match=r"ndarray[^\n]*\n  hint: give a module, HLO"):
         ingot.compile(program)

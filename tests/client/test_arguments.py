@@ -111,7 +111,7 @@ def test_targets_that_llvm_does_not_survive_are_refused(target: TargetSpec):
 
 
 @pytest.mark.parametrize("count", [0, -1, "4", 1.0, None, True, 1 << 40])
-def test_numbers_of_threads_that_are_none(count: object):
+def test_invalid_thread_counts_are_refused(count: object):
     before = num_threads()
     with pytest.raises(ArgumentError, match="INGOT0513"):
         set_num_threads(count)

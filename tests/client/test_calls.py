@@ -108,7 +108,7 @@ def test_2_to_14_calls_give_what_the_evaluator_says(twice):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("twice", [_calls, _fusions, _branches])
-def test_2_to_30_calls_compile_to_code_as_long_as_what_is_written(twice):
+def test_2_to_30_calls_compile_to_code_as_long_as_the_program(twice):
     short, long = (_compiled(_doubling(depth, twice))[1] for depth in (15, 30))
     for stage in ("hlo", "llvm"):
         assert len(long.as_text(stage)) < 2.5 * len(short.as_text(stage))
@@ -298,7 +298,7 @@ _APPLIED = {
 
 
 @pytest.mark.parametrize("op", _APPLIED)
-def test_what_is_applied_to_elements_calls_where_it_is_over_the_limit(op, low):
+def test_computations_of_elements_over_the_limit_are_called(op, low):
     text = _scalar_chain(9)
     pair = "a = u32[] parameter(0)\n b = u32[] parameter(1)\n s = u32[] call(a), to_apply=c9\n "
     pair += "t = u32[] call(b), to_apply=c9\n "

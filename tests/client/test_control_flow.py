@@ -67,7 +67,7 @@ def test_values_are_carried() -> None:
     _check(text, _random(5), _random(5) / 2)
 
 
-def test_values_trade_places() -> None:
+def test_values_are_exchanged() -> None:
     step = """o1 = f32[5] copy(s2)
       o2 = f32[5] copy(s1)"""
     result = """a = f32[5] get-tuple-element(w), index=1
@@ -111,7 +111,7 @@ def test_gather_and_scatter_in_a_loop() -> None:
 
 
 @pytest.mark.parametrize("reducer", ["add", "last"])
-def test_scatter_to_equal_places_goes_in_order(reducer: str) -> None:
+def test_scatter_to_equal_indices_goes_in_order(reducer: str) -> None:
     text = f"""HloModule m
     {REDUCERS}
     ENTRY e {{ x = f32[6] parameter(0)

@@ -165,7 +165,7 @@ def test_names_may_begin_with_the_time(tmp_path: Path) -> None:
     assert number == "module_0000"
 
 
-def test_only_so_many_modules(tmp_path: Path) -> None:
+def test_the_number_of_dumped_modules_is_limited(tmp_path: Path) -> None:
     for _ in range(3):
         ingot.compile(
             TEXT, switches=xla_flags.parse(f"--xla_dump_to={tmp_path} --xla_dump_max_hlo_modules=2")
@@ -180,7 +180,9 @@ def test_a_graph_format_alone_goes_to_standard_output(capsys: pytest.CaptureFixt
     )
 
 
-def test_a_program_that_fails_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_is_dumped_before_its_compilation_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*args: object) -> None:
         raise RuntimeError("mine")
 

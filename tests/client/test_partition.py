@@ -87,7 +87,7 @@ def test_a_given_module_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("number", [0, -1, 1 << 30, 2.0, "2"])
-def test_what_is_no_number_of_devices_is_refused(number: object) -> None:
+def test_invalid_device_counts_are_refused(number: object) -> None:
     with pytest.raises(ArgumentError, match="num_partitions"):
         ingot.partition(layers(8), number)  # type: ignore[arg-type]
 

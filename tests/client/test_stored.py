@@ -153,7 +153,7 @@ def test_changed_sources_are_another_compiler(disk: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "content", [b"", b"no pickle", b"\x80\x05K\x01."], ids=["empty", "text", "other"]
 )
-def test_what_is_no_program_is_compiled_over(content: bytes, disk: Path) -> None:
+def test_invalid_stored_programs_are_compiled_again(content: bytes, disk: Path) -> None:
     module = ingot.parse_hlo(text_of("steps"))
     from ingot.llvm.target import TargetSpec
     from ingot.support import xla_flags

@@ -107,7 +107,7 @@ def test_the_first_of_two_nans(direction: str) -> None:
 
 @pytest.mark.parametrize("element", ["f32", "u8", "s64"])
 @pytest.mark.parametrize("shape", [(9, 1), (7, 13), (13, 130), (3, 1003), (260, 1024)])
-def test_wide_places(element: str, shape: tuple[int, int]) -> None:
+def test_wide_indices(element: str, shape: tuple[int, int]) -> None:
     """Places of 64 bits, which are found in 32; along rows and columns."""
     random = np.random.default_rng(5)
     for dim, direction in product((0, 1), ("GT", "LT")):
@@ -152,7 +152,7 @@ def _fold(results, starts=(float("-inf"), 0), place=S32) -> tuple[Pass, Reductio
     return Pass((axis,), (fold,)), fold
 
 
-def test_what_is_recognized() -> None:
+def test_recognized_folds() -> None:
     """The computation decides, however it is written; the place must be known to come first."""
     a, i = ex.argument(0, F32), ex.argument(1, S32)
     b, j = ex.argument(2, F32), ex.argument(3, S32)

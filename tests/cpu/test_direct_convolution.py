@@ -197,7 +197,7 @@ def test_spread_inputs_of_narrow_floats_run_in_f32(element: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_not_cut_apart_runs_whole() -> None:
+def test_convolutions_without_phases_run_whole() -> None:
     """The pass leaves to the driver what the driver takes, whatever the target's vectors are."""
     generator = np.random.default_rng(0)
 

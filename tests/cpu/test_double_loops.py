@@ -79,7 +79,7 @@ def trips_of(executable):
 
 @pytest.mark.parametrize("trips", [LEAST_TRIPS, LEAST_TRIPS + 1, 30, 31])
 @pytest.mark.parametrize("step", STEPS)
-def test_steps(step, trips):
+def test_each_step_without_copies(step, trips):
     module = loop(step, trips)
     executable = agrees(module, inputs(module)).executable
     counts, copies = trips_of(executable)
@@ -88,7 +88,7 @@ def test_steps(step, trips):
 
 
 @pytest.mark.parametrize("element", ["s8", "bf16", "f64", "s64", "c64"])
-def test_elements(element):
+def test_element_types(element):
     module = loop("two times", 11, 1027, element)
     executable = agrees(module, inputs(module)).executable
     assert trips_of(executable) == ([5], 0)
@@ -104,7 +104,7 @@ def test_special_values():
 @pytest.mark.parametrize(
     ("trips", "size"), [(0, SIZE), (1, SIZE), (LEAST_TRIPS - 1, SIZE), (50, SIZE // 4 - 1)]
 )
-def test_few_trips_and_small_states_stay(trips, size):
+def test_few_trips_and_small_states_are_not_doubled(trips, size):
     module = loop("neighbours", trips, size)
     counts, _ = trips_of(agrees(module, inputs(module)).executable)
     assert counts in ([], [trips])

@@ -44,7 +44,7 @@ def test_types(element: str, size: int) -> None:
 
 @pytest.mark.parametrize("index", ["s8", "u8", "s16", "s32", "u32", "s64", "u64"])
 @pytest.mark.parametrize("size", [100, FAR])
-def test_types_of_places(index: str, size: int) -> None:
+def test_types_of_indices(index: str, size: int) -> None:
     """The least and the greatest place of a type are held within the table."""
     element = np.dtype({"s": "int", "u": "uint"}[index[0]] + index[1:])
     limits = np.iinfo(element)
@@ -54,7 +54,7 @@ def test_types_of_places(index: str, size: int) -> None:
     agrees(_gather("f32", size, len(indices), index), [table, indices])
 
 
-def test_places_that_are_computed() -> None:
+def test_computed_indices() -> None:
     """A gather of a gather, and of what is computed on."""
     module = parse_hlo(f"""HloModule chain
 

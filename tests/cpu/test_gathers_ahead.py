@@ -98,7 +98,7 @@ def test_types(name: str, element: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("index", ["s8", "u8", "s16", "s32", "u32", "s64", "u64"])
-def test_types_of_places(name: str, index: str) -> None:
+def test_types_of_indices(name: str, index: str) -> None:
     for count in (3, 77, 256):
         _check(name, "f32", index, 90, count)
 
@@ -159,7 +159,7 @@ ENDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("count", [3, 64, 500])
-def test_places_that_are_gathered(end: str, count: int) -> None:
+def test_indices_that_are_gathered(end: str, count: int) -> None:
     """A gather of a gather, with what may follow in the same kernel."""
     text = CHAIN.replace("RESULT", ENDS[end]).replace("PADDED", str(count + 5))
     random = np.random.default_rng(1)

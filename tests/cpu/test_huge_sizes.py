@@ -85,7 +85,7 @@ def test_a_static_buffer_that_no_machine_has_is_refused_by_name() -> None:
         _compiled(halves + call + "ROOT r = f32[1] slice(c), slice={[0:1]}")
 
 
-def test_what_is_fused_may_be_larger_than_memory() -> None:
+def test_fused_values_may_be_larger_than_memory() -> None:
     program = _compiled(
         "p = s64[70368744177664] iota(), iota_dimension=0 "
         "ROOT r = s64[1] slice(p), slice={[70368744177663:70368744177664]}"

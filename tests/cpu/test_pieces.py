@@ -118,7 +118,7 @@ ENTRY main {{
 
 @pytest.mark.parametrize("direction", ["EQ", "NE", "LT", "LE", "GT", "GE"])
 @pytest.mark.parametrize("factor", [1, -1, 2, -2, 3, -3])
-def test_places_are_where_comparisons_change(direction: str, factor: int) -> None:
+def test_cuts_are_where_comparisons_change(direction: str, factor: int) -> None:
     axis = Axis("@0", 20)
     holds = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}[direction]
     for rest in range(-13, 14):
@@ -205,7 +205,7 @@ ENTRY main {
         np.testing.assert_array_equal(found, expected)
 
 
-def test_many_places_near_the_ends_leave_one_piece_inside() -> None:
+def test_many_cuts_near_the_ends_leave_one_piece_inside() -> None:
     axis = Axis("i", 1000)
     many = Cut(axis, (1, 2, 3, 4, 996, 997, 998, 999))
     assert _around_inside(many, 8).positions == (4, 996)

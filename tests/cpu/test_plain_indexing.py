@@ -86,7 +86,7 @@ def _check(module, inputs, *, is_plain=True):
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("segments", [5, 127, 128, 129, 255, 256, 300, 70000])
-def test_types_of_places(place, segments):
+def test_types_of_indices(place, segments):
     """Bounds lie below, at and above what the type of the places holds."""
     _check(_scatter("s32", place, 77, segments), _inputs("s32", place, 77, segments))
 
@@ -94,7 +94,7 @@ def test_types_of_places(place, segments):
 @pytest.mark.parametrize("place", ["s32", "s64", "u32"])
 @pytest.mark.parametrize("way", ["from the end", "held"])
 @pytest.mark.parametrize("segments", [1, 100])
-def test_ways_to_places(place, way, segments):
+def test_forms_of_index_operands(place, way, segments):
     _check(_scatter("f32", place, 99, segments, way=way), _inputs("f32", place, 99, segments))
 
 
@@ -204,7 +204,7 @@ def test_elements_along_rows(element, rows, length, count):
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("fill", ["", "other"])
-def test_places_along_rows(place, fill):
+def test_indices_along_rows(place, fill):
     sizes = ("f32", place, 70, 3, 3)
     _check(_along_rows(*sizes, fill), _rows_and_places(*sizes))
 

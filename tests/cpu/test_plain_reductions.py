@@ -133,7 +133,7 @@ ENTRY main {{
     assert len(parts) == 1
 
 
-def test_what_is_fused_has_code_of_its_own():
+def test_fused_reductions_have_code_of_their_own():
     text = """\
 HloModule fused
 

@@ -174,7 +174,7 @@ def test_without_pivots_the_range_of_values_is_halved(level: str, type_: RecordT
 
 
 @on_each
-def test_partitions_to_two_places_that_meet(level: str, type_: RecordType) -> None:
+def test_partitions_to_two_areas_that_meet(level: str, type_: RecordType) -> None:
     """Both sides of some pieces fill one stretch, and nothing beside it."""
     pivot = [ctypes.c_int32 if type_.word is lt.I32 else ctypes.c_int64] * type_.words
     move = _function(level, type_, "partition", ctypes.c_int64, *pivot)

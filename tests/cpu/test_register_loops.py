@@ -62,7 +62,7 @@ ENTRY e {
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7])
-def test_state_that_changes_places(count):
+def test_exchanged_elements_of_the_state(count):
     a, b = np.arange(5, dtype=np.float32), -np.arange(5, dtype=np.float32)
     program = run(SWAP, np.int32(count), np.float32(0.5), a, b)
     assert not calls_kernels(program)

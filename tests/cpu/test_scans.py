@@ -48,7 +48,7 @@ def check(module, dims, element=np.float32, rtol=1e-5):
         ((4, 6, 5), 2),
     ],
 )
-def test_dimensions(dims, place, reverse):
+def test_scans_along_each_dimension(dims, place, reverse):
     program = check(module_of(dims, place, reverse=reverse), dims)
     assert len(program.kernels) == 1
 
@@ -57,7 +57,7 @@ def test_dimensions(dims, place, reverse):
     ("op", "start"),
     [("maximum(a, b)", "-inf"), ("multiply(a, b)", "1"), ("minimum(b, a)", "inf")],
 )
-def test_folds(op, start):
+def test_scans_of_each_fold(op, start):
     check(module_of((3, 13), 1, op=op, start=start), (3, 13))
 
 
@@ -72,7 +72,7 @@ def test_element_types(element):
     )
 
 
-def test_what_it_reads_is_computed_on_the_way():
+def test_the_operand_is_fused_into_the_scan():
     module = module_of((8, 50), 0, extra="y = {shape} multiply(x, x)")
     assert len(check(module, (8, 50)).kernels) == 1
 

@@ -69,7 +69,7 @@ def _on_each(module: Module, *values: np.ndarray) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-def test_keys_take_their_places_along(length: int) -> None:
+def test_keys_carry_their_positions(length: int) -> None:
     rng = np.random.default_rng(length)
     keys = rng.integers(-40, 40, length).astype(np.int32)
     places = np.arange(length, dtype=np.int32)
@@ -156,7 +156,7 @@ def test_orders_of_several_keys(length: int) -> None:
     np.testing.assert_array_equal(found[0], first[expected])
 
 
-def test_what_is_no_order_gives_a_permutation() -> None:
+def test_a_comparator_that_is_no_order_gives_a_permutation() -> None:
     """Floats with NaN compared as numbers: no split of a merge may lose or double an element."""
     length = 7 * PART + 9
     rng = np.random.default_rng(1)

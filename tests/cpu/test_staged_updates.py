@@ -178,7 +178,7 @@ def test_rows_from_narrow_floats_that_round() -> None:
     agrees(_rows("bf16", 200, 16), [np.zeros((9, 16), ml_dtypes.bfloat16), indices, updates])
 
 
-def test_rows_of_computed_values_and_places() -> None:
+def test_rows_of_computed_values_and_indices() -> None:
     """What an update needs besides its row is computed for it alone."""
     module = parse_hlo("""HloModule weighted
 
@@ -216,7 +216,7 @@ ENTRY main {
     np.testing.assert_allclose(found, evaluate(module, inputs), rtol=1e-5, atol=1e-5)
 
 
-def test_places_that_take_computing_are_staged() -> None:
+def test_computed_indices_are_staged() -> None:
     """Places and values of several ops each: computed in lanes, fetched one by one."""
     module = parse_hlo("""HloModule computed
 

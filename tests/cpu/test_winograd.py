@@ -141,5 +141,5 @@ def test_windows_over_zeros_give_zeros() -> None:
         ((1, 3, 3, 512), (3, 3, 512, 512)),
     ],
 )
-def test_what_is_summed_directly(image: tuple[int, ...], taps: tuple[int, ...]) -> None:
+def test_convolutions_that_winograd_refuses(image: tuple[int, ...], taps: tuple[int, ...]) -> None:
     assert _plan(_module(image, taps, SAME)) is None

@@ -50,7 +50,7 @@ def test_a_value_that_is_not_there_yet_is_refused(text: str):
         ingot.compile(parse(text))
 
 
-def test_after_its_done_it_is_there():
+def test_a_received_value_is_complete_after_its_done():
     text = PLAIN.replace("get-tuple-element(r), index=0", "negate(z)")
     for value in (
         evaluate(parse(text), [np.float32(3)]),

@@ -41,7 +41,7 @@ def test_sums_and_parts() -> None:
     ]
 
 
-def test_what_is_handed_on() -> None:
+def test_values_passed_between_devices() -> None:
     permuted = "r = f32[2] collective-permute(x), source_target_pairs={{1,0},{2,1}}"
     assert replicated(permuted, 3) == [[1, 10], [2, 20], [0, 0]]
     sent = "r = f32[2] collective-broadcast(x), replica_groups={{1,0}}"

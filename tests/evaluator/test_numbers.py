@@ -42,7 +42,7 @@ def test_integer_to_integer_wraps(value: int, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _FLOATS)
-def test_rounding_keeps_what_is_exact(name: str) -> None:
+def test_rounding_keeps_exact_values(name: str) -> None:
     storage = dtype(name).numpy
     exact = np.array([0.5, 1.0, 2.0, 4.0]).astype(storage)
     np.testing.assert_array_equal(rounded(exact.astype(np.float32), dtype(name)), exact)

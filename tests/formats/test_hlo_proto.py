@@ -143,7 +143,7 @@ def test_shardings(text: str) -> None:
     assert read_sharding(write_sharding(text)) == text
 
 
-def test_what_is_no_sharding_is_refused() -> None:
+def test_invalid_shardings_are_refused() -> None:
     with pytest.raises(ParseError, match="no sharding"):
         write_sharding("{devices=2}")
 

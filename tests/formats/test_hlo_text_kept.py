@@ -93,7 +93,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
-def test_what_is_kept_is_printed_back(text: str):
+def test_kept_attributes_are_printed_back(text: str):
     module = parse(text)
     verify(module)
     printed = print_module(module)

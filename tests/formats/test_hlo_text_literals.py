@@ -141,7 +141,7 @@ def test_tuples_of_literals_read_back():
         "(f32[], s32[]) constant((1))",
     ],
 )
-def test_what_is_not_a_value_is_refused(text: str):
+def test_invalid_values_are_refused(text: str):
     with pytest.raises(ParseError):
         parse(f"HloModule m ENTRY e {{ ROOT c = {text} }}")
 

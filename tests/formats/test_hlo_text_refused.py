@@ -62,7 +62,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_it_is_refused_with_a_place(what: str) -> None:
+def test_it_is_refused_with_a_position(what: str) -> None:
     with pytest.raises(IngotError) as caught:
         parse_hlo(REFUSED[what])
     assert caught.value.diagnostic.span is not None

@@ -63,7 +63,7 @@ def _without_places(line: str) -> str:
 
 
 @pytest.mark.parametrize("path", [*DATA.glob("*_ops.hlo"), *DUMPS], ids=lambda path: path.stem)
-def test_real_xla_reads_what_is_printed(path: Path):
+def test_real_xla_reads_printed_modules(path: Path):
     module = parse(path.read_text())
     theirs = real_xla.canonical_text(print_module(module))
     again = parse(theirs) if "{...}" not in theirs else None
@@ -99,7 +99,7 @@ def test_the_short_form_reads_back():
     assert found == []
 
 
-def test_source_places_come_from_stack_frames():
+def test_source_locations_come_from_stack_frames():
     module = parse((DATA / "xla" / "mlp_step.before.hlo").read_text())
     places = {str(i.metadata.location) for i in module.entry.instructions if i.metadata.location}
     assert "/home/user/train.py:7" in places

@@ -58,6 +58,6 @@ def test_xla_gives_the_same_text_and_the_same_number_of_windows(window: str):
 @pytest.mark.parametrize(
     "text", ["{size=2 sride=1}", "{size=2x2 pad=1_1}", "{size=2 pad=1}", "{pad=1_1}", "{size=2"]
 )
-def test_what_is_not_a_window_is_refused(text: str):
+def test_invalid_windows_are_refused(text: str):
     with pytest.raises(ParseError):
         read_window(Reader(text))

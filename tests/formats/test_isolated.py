@@ -182,7 +182,7 @@ class _Foreign:
 
 
 @pytest.mark.parametrize("value", [_Foreign(), 3, ((), (), ()), ParseError("x")])
-def test_what_is_no_packed_module(value: object) -> None:
+def test_invalid_packed_modules_are_refused(value: object) -> None:
     with pytest.raises(ParseError, match="not a packed module") as error:
         unpack(pickle.dumps(value))
     assert error.value.diagnostic.code == "INGOT0127"

@@ -57,7 +57,7 @@ def test_bytes_are_told_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("format", ["hlo_text", "hlo_proto", "hlo_snapshot"])
-def test_what_is_written_is_read_back(format: str) -> None:
+def test_written_modules_are_read_back(format: str) -> None:
     module = parse_hlo(HLO)
     assert print_module(load(dump(module, format))) == print_module(module)
 

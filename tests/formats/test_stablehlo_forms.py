@@ -165,7 +165,7 @@ def test_bytecode_and_portable_artifacts_read_as_text_does() -> None:
         ("module { func.func @main() { func.call @main() : () -> () return } }", "INGOT0112"),
     ],
 )
-def test_what_is_no_program_is_refused(text: str, code: str) -> None:
+def test_invalid_programs_are_refused(text: str, code: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse_stablehlo(text)
     assert caught.value.diagnostic.code == code
@@ -227,7 +227,7 @@ def test_layouts_are_kept(layout: str, found: object) -> None:
 
 
 @pytest.mark.parametrize("layout", ["{1,0:T(2,128)}", "{0}", "{0,0}", "{}", "row"])
-def test_what_is_no_order_of_the_dimensions_is_refused(layout: str) -> None:
+def test_invalid_dimension_orders_are_refused(layout: str) -> None:
     with pytest.raises(UnsupportedError, match=r"result 0 is wanted in the layout ") as caught:
         parse_stablehlo(LAYOUTS.replace("LAYOUT", layout))
     assert caught.value.diagnostic.code == "INGOT0354"

@@ -81,7 +81,7 @@ def test_an_empty_list_of_a_window_is_the_default() -> None:
     assert "window={size=2x2}" in print_module(read(text))
 
 
-def test_lines_that_are_none_are_left_out() -> None:
+def test_line_numbers_out_of_range_are_left_out() -> None:
     text = program().replace("return %x : tensor<2xf32>", "return %y : tensor<2xf32>")
     body = '%y = stablehlo.sine %x : tensor<2xf32> loc("a.py":4294967295:0)\n return'
     module = read(text.replace("return", body))

@@ -58,7 +58,7 @@ def test_few_rows_of_weights_in_rows() -> None:
     assert "few rows" not in dict(kernel.refused)
 
 
-def test_few_rows_with_what_is_fused() -> None:
+def test_few_rows_with_fused_ops() -> None:
     body = """a = f32[3,4,96] parameter(0)
       b = f32[3,50,96] parameter(1)
       c = f32[50] parameter(2)
@@ -84,7 +84,7 @@ def test_symbolic_sizes(n: int) -> None:
     check(MATMUL.format(type="f32", m="?n", k="?n", n=40), TILED, {"n": n}, tolerance=1e-4)
 
 
-def test_what_is_fused_before_and_after() -> None:
+def test_prologues_and_epilogues() -> None:
     check(EPILOGUE, TILED, tolerance=1e-4)
 
 

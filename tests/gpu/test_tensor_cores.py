@@ -116,7 +116,7 @@ def test_a_barrier_that_is_missing_is_noticed(number: int) -> None:
     assert not all(is_right)
 
 
-def test_what_is_fused_before_and_after() -> None:
+def test_prologues_and_epilogues() -> None:
     body = """a = bf16[3,40,21] parameter(0)
       b = bf16[3,50,21] parameter(1)
       c = f32[50] parameter(2)

@@ -18,7 +18,7 @@ def test_transpose(element: str, rows: int, columns: int) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 33])
-def test_transpose_of_symbolic_sizes_with_what_is_fused(n: int) -> None:
+def test_transpose_of_symbolic_sizes_with_fused_ops(n: int) -> None:
     body = """x = f32[?n,40] parameter(0)
       y = f32[40,?n] parameter(1)
       t = f32[40,?n] transpose(x), dimensions={1,0}

@@ -96,7 +96,7 @@ def test_remove_dead_goes_up_to_what_others_use() -> None:
     _assert_true_users(b.computation)
 
 
-def test_what_is_used_cannot_be_removed() -> None:
+def test_used_instructions_cannot_be_removed() -> None:
     b, (_, y, _) = _chain()
     with pytest.raises(InternalError, match="it is used"):
         b.computation.remove(y)

@@ -39,7 +39,7 @@ def _module(name: str) -> Module:
 
 
 @pytest.mark.parametrize("name", NAMES, ids=repr)
-def test_what_is_printed_reads_back(name: str):
+def test_printed_names_read_back(name: str):
     module = _module(name)
     text = print_module(module)
     again = parse(text)
@@ -69,7 +69,7 @@ def test_different_names_stay_different():
     ]  # fmt: skip
 
 
-def test_xla_reads_what_is_printed():
+def test_xla_reads_printed_names():
     xla = pytest.importorskip("tests.support.real_xla")
     for name in NAMES:
         module = _module(name)

@@ -59,7 +59,7 @@ GOOD = (
 
 
 @pytest.mark.parametrize("header", BAD.values(), ids=BAD)
-def test_wrong_tables_are_refused_with_their_place(header: str):
+def test_wrong_tables_are_refused_with_their_position(header: str):
     with pytest.raises(VerifyError) as caught:
         parse(TEXT.format(header=", " + header))
     assert caught.value.diagnostic.code == "INGOT0217"

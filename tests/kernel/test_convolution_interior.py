@@ -31,7 +31,7 @@ def test_bounds_are_tested_where_they_are_tightest() -> None:
     assert corners == {"GE": frozenset({"@j"}), "LT": frozenset({"@i"})}
 
 
-def test_what_is_not_linear_keeps_its_masks() -> None:
+def test_nonlinear_indices_keep_their_masks() -> None:
     assert interior(_operand(ROW * TAP), ("@i", "@j")) is None
 
 

@@ -88,7 +88,7 @@ def test_depth_costs_no_stack():
     assert substitute(deep, {x: y}) is wanted
 
 
-def test_what_is_replaced_is_taken_as_it_is():
+def test_replacements_are_not_rewritten_again():
     x = ex.load(0, ROW, F32)
     negative = ex.make("negate", F32, (x,), NO_ATTRIBUTES)
     # Were the new expression rewritten too, there would be no end of it.

@@ -108,7 +108,7 @@ REFUSED = (place_link, place_fifo, place_folder, place_sparse, open_to_group, op
 
 
 @pytest.mark.parametrize("damage", REFUSED)
-def test_what_is_no_file_of_ours_is_a_miss(tmp_path: Path, damage) -> None:
+def test_a_foreign_file_is_a_miss(tmp_path: Path, damage) -> None:
     ObjectCache(tmp_path).put("ab12", b"object")
     (path,) = entries(tmp_path)
     damage(path)

@@ -72,7 +72,7 @@ def test_unroll_metadata_parses(unroll: int) -> None:
     assert "llvm.loop.unroll" in module.text()
 
 
-def test_a_body_must_return_what_is_carried() -> None:
+def test_a_body_must_return_the_carried_values() -> None:
     f = ModuleBuilder("m").function("f", I64, [("n", I64)])
     with pytest.raises(InternalError, match="carried values"):
         f.loop(0, f.params[0], 1, [f.const(I64, 0)], lambda i, c: [f.const(F32, 0)])

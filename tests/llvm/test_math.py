@@ -143,7 +143,7 @@ def test_tiny_exponentials_are_rounded_once(dtype: type, level: str) -> None:
     assert ulps(found, reference("exponential", x)).max() <= 1.0
 
 
-def test_kernels_import_what_is_called_and_wide_values_are_cut() -> None:
+def test_kernels_import_called_functions_and_wide_values_are_cut() -> None:
     module = ModuleBuilder("m", vector_bits=256, imports=True)
     f = module.function("f", vector(F32, 64), [("x", vector(F32, 64))])
     f.ret(MATH["tan"](f, MATH["sqrt"](f, f.params[0])))

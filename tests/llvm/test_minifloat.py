@@ -146,7 +146,7 @@ def test_a_nan_keeps_sign_and_payload_when_widened() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_not_zero_of_every_pattern(name: str) -> None:
+def test_nonzero_of_every_pattern(name: str) -> None:
     x = patterns(name).view(np.uint8)
     out = np.empty(x.size, np.uint8)
 

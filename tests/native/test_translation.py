@@ -416,7 +416,7 @@ def stacks(size: i64) -> i64:
     return total
 
 
-def test_what_is_on_the_stack_lives_until_the_function_returns():
+def test_stack_memory_lives_until_the_function_returns():
     call = linked(stacks)
     for size in (1, 50, 200):
         assert call(stacks, size) == stacks(size) == 8 * size * (8 * size - 1) // 2

@@ -185,7 +185,7 @@ def test_rows_that_no_trip_reads_are_not_computed(trips: str, wanted: int) -> No
     assert before.instruction_count <= module.instruction_count
 
 
-def test_what_is_kept_is_limited() -> None:
+def test_kept_bytes_are_limited() -> None:
     module = _module(0, "forwards", "f32", swapped=False, turned=False, own=True)
     small = WhileLoopDotCodeMotion(most_bytes=TRIPS * ROWS * OUTER * 4 - 1)
     assert not run_passes(Pipeline("moves", (small,)), module, PassContext())

@@ -145,7 +145,7 @@ def test_a_counter_is_known_after_its_loop() -> None:
     assert "while" in module.entry.opcodes
 
 
-def test_what_is_repeated_before_a_loop_is_repeated_inside() -> None:
+def test_broadcasts_before_a_loop_are_made_inside() -> None:
     module = parse("""HloModule m
 go {
   s = (s32[], f32[6,4], f32[4]) parameter(0)

@@ -47,7 +47,7 @@ def test_every_hole_has_a_reason() -> None:
         for name in tool.measured_opcodes()
     ],
 )
-def test_a_row_says_what_is_measured(opcode: str) -> None:
+def test_each_row_of_the_page_equals_its_measurement(opcode: str) -> None:
     cells = tool.row_of(opcode)
     errors = {name: cell.error for name, cell in cells.items() if cell.error}
     assert tool.row_text(opcode, cells) in PAGE.read_text().splitlines(), errors

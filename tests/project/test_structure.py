@@ -106,7 +106,7 @@ def test_switches_are_read_through_the_registry_only(folder):
     assert wrong == {}, "declare a Flag in ingot/support/flags.py"
 
 
-def test_unfinished_places_are_found():
+def test_unfinished_code_is_found():
     text = "x = 1  # TODO: more\nraise NotImplementedError\ny = 'TODO'\n"
     assert [line for line, _ in unfinished(text)] == [1, 2]
 

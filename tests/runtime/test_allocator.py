@@ -77,7 +77,7 @@ def test_huge_blocks_start_on_huge_pages(runtime):
     free(address)
 
 
-def test_large_blocks_start_at_different_places_of_a_page(runtime):
+def test_large_blocks_start_at_different_offsets_in_a_page(runtime):
     blocks = [allocate(1 << 20) for _ in range(64)]
     assert len({address % 4096 for address in blocks}) == 64
     for address in blocks:

@@ -30,7 +30,7 @@ def test_text_is_the_same_every_time():
     assert runtime_module(True).text() == runtime_module(True).text()
 
 
-def test_object_exports_what_is_documented_and_imports_the_c_library_only():
+def test_object_exports_documented_names_and_imports_the_c_library_only():
     for with_python in (False, True):
         module = runtime_module(with_python)
         symbols = ElfObject(compile_object(module.text(), TargetSpec.host()))

@@ -60,12 +60,12 @@ DIFFERENT: list[tuple[Any, Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("found", "wanted", "how"), SAME)
-def test_what_is_the_same(found: Any, wanted: Any, how: dict[str, Any]) -> None:
+def test_equal_results(found: Any, wanted: Any, how: dict[str, Any]) -> None:
     assert_same(found, wanted, **how)
 
 
 @pytest.mark.parametrize(("found", "wanted", "how"), DIFFERENT)
-def test_what_differs(found: Any, wanted: Any, how: dict[str, Any]) -> None:
+def test_different_results(found: Any, wanted: Any, how: dict[str, Any]) -> None:
     with pytest.raises((AssertionError, ValueError), match=r"result|argument"):
         assert_same(found, wanted, **how)
 

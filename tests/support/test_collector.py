@@ -24,7 +24,7 @@ def test_a_collector_that_was_off_stays_off() -> None:
         gc.enable()
 
 
-def test_what_is_imported_is_old_and_still_collected() -> None:
+def test_imported_objects_are_old_and_still_collected() -> None:
     with importing():
         cycle: list[object] = []
         cycle.append(cycle)

@@ -269,7 +269,7 @@ def test_translate_there_and_back(module: str, tmp_path: Path) -> None:
     assert "ROOT %m = f32[4]{0} multiply(%s, %b)" in text.read_text()
 
 
-def test_bad_input_shows_the_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_shows_its_position(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "bad.hlo"
     path.write_text(MODULE.replace("add(x, y)", "ad(x, y)"))
     assert main(["run", str(path)]) == 1

@@ -104,7 +104,7 @@ def test_all_agree(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "all results agree within absolute 0.001 or relative 0.001" in capsys.readouterr().out
 
 
-def test_an_instruction_its_place_and_the_pass_are_named(
+def test_an_instruction_its_location_and_the_pass_are_named(
     path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _miscompiled(monkeypatch, Miscompile("subtract", "add"))
@@ -173,7 +173,7 @@ def test_an_op_that_enlarges_errors_is_not_called_wrong(monkeypatch: pytest.Monk
     assert found.from_operands.agrees
 
 
-def test_what_is_called_gets_its_arguments() -> None:
+def test_called_computations_get_their_arguments() -> None:
     text = """HloModule m
     one { a = f32[] parameter(0)  ROOT r = f32[] negate(a) }
     two { a = f32[] parameter(0)  ROOT r = f32[] sine(a) }

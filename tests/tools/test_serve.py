@@ -286,7 +286,7 @@ def bad_message(found: object) -> str:
         (b'{"a": ' * 100_000 + b"1" + b"}" * 100_000, "nested deeper"),
     ],
 )
-def test_headers_that_are_none(header: bytes, part: str) -> None:
+def test_invalid_headers(header: bytes, part: str) -> None:
     framed = len(header).to_bytes(4, "big") + header + packet(SENT[0])
     lines = header + b"\n" + line(SENT[0])
     for decoder, read, data in ((Packets(), read_packet, framed), (Lines(), read_line, lines)):
@@ -298,7 +298,7 @@ def test_headers_that_are_none(header: bytes, part: str) -> None:
 
 
 @pytest.mark.parametrize("payload", [b'"?"', b"3", b"[]", b"null", b'"\\ud800"'])
-def test_payloads_that_are_none(payload: bytes) -> None:
+def test_invalid_payloads(payload: bytes) -> None:
     with pytest.raises(ExecutionError) as caught:
         read_line(b'{"payload": ' + payload + b"}")
     assert "not base64" in bad_message(caught.value)

@@ -223,7 +223,7 @@ def test_a_cancellation_in_other_letters(server: Server, data: bytes) -> None:
     assert server.receive()[0] == {"ok": True, "cancelled": True, "id": 2}
 
 
-def test_headers_that_are_none_are_answered_in_order(server: Server) -> None:
+def test_invalid_headers_are_answered_in_order(server: Server) -> None:
     assert server.process.stdin is not None
     broken = [b"nonsense", b'{"op": cancel}', b"{\0}", b'{"timeout"', b"[" * 100_000]
     for number, data in enumerate(broken):

@@ -85,7 +85,7 @@ class Aliasing:
     """The value of every leaf.
 
     Attributes:
-        module: what was analyzed.
+        module: the analyzed module.
         values: every value, in order of discovery (callers before callees).
         trees: values of every instruction of the functions and of what control flow calls.
         states: per `while`, its non-invariant leaves as (path, state, result).

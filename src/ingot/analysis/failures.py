@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures: what may end an execution early, and the parameters that it must not change then.
+"""Failures: instructions that may end an execution early, and the parameters kept until then.
 
 A failing assertion or foreign call ends the execution, and so do sizes with which a loop, branch or
 called function cannot run. What was written into a donated parameter stays there. Where the

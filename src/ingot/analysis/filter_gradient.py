@@ -33,7 +33,7 @@ def filter_labels(rank: int) -> ConvolutionLabels:
 
 
 def has_enough_channels(channels: int, batch: int | Dim) -> bool:
-    """Whether the form pays for so many channels and images."""
+    """Whether the form pays for these numbers of channels and images."""
     return channels >= (MIN_CHANNELS if isinstance(batch, int) else MIN_CHANNELS_OF_ANY_BATCH)
 
 

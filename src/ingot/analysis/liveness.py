@@ -362,7 +362,7 @@ class _Ranges:
         times = self._last_failures(module) if surviving else {}
         for alias in surviving:
             value = self._aliasing.value(module.entry.parameters[alias.parameter], alias.path)
-            assert value is not None, "what is donated has elements"
+            assert value is not None, "a donated value has elements"
             for computation, time in times.items():
                 self._use(value, computation, time, time)
 

@@ -121,7 +121,7 @@ class Dump:
             ) from error
 
     def stage(self, stage: Stage, module: Module) -> None:
-        """Write the module between two passes, if one of them is to be dumped."""
+        """Write the module between two passes, if one of them is dumped."""
         wanted = (name for name in (stage.after, stage.before) if name)
         if any(self._flags.dumps_pass(name, stage.pipeline) for name in wanted):
             self.module(str(stage), module)

@@ -38,7 +38,7 @@ class Origin:
 
     Attributes:
         name: that of the module.
-        target: what was compiled for.
+        target: the CPU it was compiled for.
         source: returns the module before the passes.
         inspect: returns the stages of the compilation.
         sizes: the conversions of arguments and results of dynamic size, if there are any.
@@ -76,9 +76,9 @@ class Executable(InspectedProgram["CpuProgram"]):
         Args:
             artifact: the program as data.
             program: its code in this process; None if this machine cannot run it.
-            origin: what it was compiled from.
+            origin: the program that it was compiled from.
             timer: the seconds of the compilation.
-            facts: what is known of the program; default: found out when somebody asks.
+            facts: facts about the program; default: computed when somebody asks.
         """
         super().__init__(origin.inspect, timer, facts)
         self._artifact = artifact
@@ -108,7 +108,7 @@ class Executable(InspectedProgram["CpuProgram"]):
         """The code in this process.
 
         Raises:
-            UnsupportedError: this machine cannot run what it was compiled for.
+            UnsupportedError: this machine cannot run code for that CPU.
         """
         if self._program is None:
             self._refuse()

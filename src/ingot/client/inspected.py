@@ -68,7 +68,7 @@ class InspectedProgram(Described, Generic[C]):
     def __init__(
         self, inspect: Callable[[], Inspection[C]], timer: PhaseTimer, facts: Facts | None = None
     ) -> None:
-        """Hold what makes the stages, and the facts where they are known."""
+        """Hold the function that makes the stages, and the facts where they are known."""
         self._inspect = inspect
         self._inspection: Inspection[C] | None = None
         self._facts = facts
@@ -145,7 +145,7 @@ class InspectedProgram(Described, Generic[C]):
 
     @property
     def rewrites(self) -> tuple[str, ...]:
-        """Every simplification that fired: rule, location of the rule, what it replaced by what."""
+        """Every simplification that fired: rule, its location, instruction and replacement."""
         return tuple(str(firing) for firing in self.notes.log)
 
     def as_text(self, stage: AnyStage = "hlo", *, operand_shapes: bool = False) -> str:

@@ -40,7 +40,7 @@ class Inspection(Generic[C]):
     """The stages of one compilation.
 
     Attributes:
-        compiled: what the compiler made.
+        compiled: the compiler's result.
         source: the module before the passes.
         context: the options and the records of the passes.
     """
@@ -72,7 +72,7 @@ class Inspection(Generic[C]):
         return self._kernels
 
     def facts(self) -> Facts:
-        """Return what is stored with the program."""
+        """Return the facts that are stored with the program."""
         module, grid = self.module, grid_of(self.module)
         return Facts(
             module.name,
@@ -116,7 +116,7 @@ class CpuInspection(Inspection[CpuProgram]):
     """The stages of a compilation for a CPU.
 
     Attributes:
-        target: what was compiled for.
+        target: the CPU it was compiled for.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from ingot.hlo.dim import Dim
 from ingot.passes.buffers.buffer_table import BufferAssignment, Temp
 from ingot.passes.buffers.contents import Contents, buffer_usage
-from ingot.support.text import format_bytes
+from ingot.support.text import format_bytes, format_size
 
 _RULE = "-" * 80
 
@@ -53,15 +53,11 @@ def _lines(assignment: BufferAssignment) -> Iterator[str]:
     yield _RULE
     held = [one for one in usage.buffers if isinstance(one.slice.allocation, Temp)]
     for one in sorted(held, key=_order):
-        yield f"{_size_text(one.slice.size):>10}; {_values_text(one)}"
+        yield f"{format_size(one.slice.size):>10}; {_values_text(one)}"
 
 
 def _order(one: Contents) -> int:
     return -one.slice.size if isinstance(one.slice.size, int) else 0
-
-
-def _size_text(size: int | Dim) -> str:
-    return format_bytes(size) if isinstance(size, int) else f"{size} B"
 
 
 def _values_text(one: Contents) -> str:

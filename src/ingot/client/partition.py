@@ -37,7 +37,7 @@ def partition(program: ProgramLike, num_partitions: int | None = None) -> Module
     Args:
         program: a module over global shapes, with shardings of Shardy or GSPMD; what
             `ingot.compile` takes.
-        num_partitions: the devices that share it; default: what the program says
+        num_partitions: the devices that share it; default: the number in the program
             (`num_partitions`, in StableHLO `mhlo.num_partitions`).
 
     Raises:

@@ -64,7 +64,7 @@ def _row(row: Row, total: float, model: MachineModel | None) -> str:
 
 
 def _inside(opcodes: tuple[str, ...]) -> str:
-    """Return what a kernel computes: each opcode once, with its count."""
+    """Return the opcodes of a kernel, each once, with its count."""
     counts = Counter(opcodes).most_common()
     words = [f"{name} x{count}" if count > 1 else name for name, count in counts[:_OPCODES]]
     if len(counts) > _OPCODES:

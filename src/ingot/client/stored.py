@@ -52,7 +52,7 @@ class Stored:
     Attributes:
         artifact: the program.
         facts: what callers ask for.
-        boundary: what the host that compiled it knows beside.
+        boundary: further facts of the host that compiled it.
     """
 
     artifact: Artifact
@@ -80,8 +80,8 @@ def name_of(program: Module | bytes, target: TargetSpec, switches: XlaFlags) -> 
     """Return the name of a program under the settings in force; empty if it is not stored.
 
     Args:
-        program: a module, or the bytes that say what it is.
-        target: what it is compiled for.
+        program: a module, or the bytes that identify it.
+        target: the CPU it is compiled for.
         switches: those of XLA.
     """
     if target.lacking or shows_compilations(switches):
@@ -141,7 +141,7 @@ def stages(
 
     Args:
         source: returns the module before the passes.
-        target: what was compiled for.
+        target: the CPU it was compiled for.
         switches: those of XLA.
     """
     settings = flags.values()

@@ -26,7 +26,7 @@ class Code:
     Attributes:
         text: LLVM IR.
         how: what LLVM does with it.
-        shared: what all its kernels need of the library, also those that another program uses.
+        shared: the library code that its kernels call, also those that another program uses.
         object: ELF object, once compiled.
         library: the mapped code, once linked; kept alive here.
     """
@@ -39,7 +39,7 @@ class Code:
 
 
 class _Compiled:
-    """Base of what has code: in a module of the program's own, and in parts of the library."""
+    """Base of records with code: in a module of the program's own, and in parts of the library."""
 
     __slots__ = ("__weakref__",)
     code: Code | None
@@ -104,11 +104,11 @@ class RegisterLoop:
 
     Attributes:
         emitted: how to call it.
-        places: whose addresses its buffer slots hold.
+        slices: parts of buffers whose addresses its buffer slots hold.
     """
 
     emitted: EmittedKernel
-    places: tuple[Slice, ...]
+    slices: tuple[Slice, ...]
 
 
 @record
@@ -118,7 +118,7 @@ class CompiledLoops(_Compiled):
     Attributes:
         loops: by the outermost `while` of each.
         code: the module that holds them; None if there are none.
-        shared: what they need of the library.
+        shared: the library code that they call.
     """
 
     loops: dict[Instruction, RegisterLoop]

@@ -73,7 +73,7 @@ def compile_module(
 
     Raises:
         UnsupportedError: an op or element type that the CPU backend cannot run.
-        ResourceError: INGOT0403 what cannot be called comes to too many instructions.
+        ResourceError: INGOT0403 computations that cannot be called have too many instructions.
     """
     contracts = context.fp >= Fp.CONTRACT
     if target.contracts != contracts:

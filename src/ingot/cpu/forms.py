@@ -28,7 +28,7 @@ class KernelCode:
 
     Attributes:
         symbol: its name.
-        plan: what is emitted.
+        plan: the code to emit.
         is_shared: whether several kernels share it, so that their sizes are in env.
         users: the kernels, with the sizes' values of each.
     """

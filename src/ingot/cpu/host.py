@@ -105,7 +105,7 @@ class CpuHostProgram(HostProgram):
         if known is None:
             super().rounds(instruction)
         else:
-            self._call_kernel(known.emitted, [self.slice_address(found) for found in known.places])
+            self._call_kernel(known.emitted, [self.slice_address(found) for found in known.slices])
 
 
 def _elements(shape: Shape) -> int | Dim:

@@ -32,7 +32,7 @@ MAX_HELD = 256
 """Bytes of a value at most that a loop keeps on the stack."""
 
 TOO_HIGH = 1 << 30
-"""The height of what is no part of a register loop."""
+"""The height of an instruction that is in no register loop."""
 
 
 def loop_computations(module: Module) -> set[Computation]:
@@ -61,7 +61,7 @@ def _kernel_count(computation: Computation) -> int:
 
 
 def is_small(kernel: LoopKernel) -> bool:
-    """Whether a kernel is worth a place in the host program."""
+    """Whether a kernel is worth emitting into the host program."""
     if kernel.local_buffers:
         return False
     points = 1
@@ -113,10 +113,10 @@ def nested(loop: Instruction, module: Module) -> Iterator[Instruction]:
                 pending.extend(module.schedule[called])
 
 
-def is_held(place: Slice) -> bool:
-    """Whether a loop in registers keeps the value that lives there on the stack."""
+def is_held(slice_: Slice) -> bool:
+    """Whether a loop in registers keeps the value of that slice on the stack."""
     return (
-        isinstance(place.size, int)
-        and place.size <= MAX_HELD
-        and not isinstance(place.allocation, Constant)
+        isinstance(slice_.size, int)
+        and slice_.size <= MAX_HELD
+        and not isinstance(slice_.allocation, Constant)
     )

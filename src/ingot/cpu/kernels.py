@@ -115,7 +115,7 @@ class KernelSet(ProgramKernels):
         return tuple(library_part(self.target, item) for item in dict.fromkeys(needed))
 
     def emit(self) -> None:
-        """Emit what is pending and begin to compile it, on other CPUs where there are some.
+        """Emit pending kernels and begin to compile it, on other CPUs where there are some.
 
         The thread that waits for the last module compiles it: another one would first have to warm
         its memory and caches, which takes some milliseconds.

@@ -29,11 +29,11 @@ PIPELINE = Pipeline(
 )
 
 ORDER = (
-    Order("constant-folding", "wide-concatenates", "what is folded needs no parts"),
+    Order("constant-folding", "wide-concatenates", "a folded concatenate needs no parts"),
     Order("wide-concatenates", "fusion", "each part becomes a kernel of its own"),
     Order("dot-canonicalizer", "fusion", "kernels take products with one batch and one sum"),
     Order("dot-canonicalizer", "attention-fusion", "it looks for products in that form"),
-    Order("attention-fusion", "fusion", "what is left of attention is fused as anything else"),
+    Order("attention-fusion", "fusion", "the rest of attention is fused as anything else"),
     Order("convolution-canonicalizer", "fusion", "kernels take convolutions in one layout"),
     Order("float-normalization", "fusion", "kernels compute on types that the CPU has"),
     Order("while-loop-trip-count-annotator", "fusion", "counters are in kernels after it"),

@@ -76,33 +76,33 @@ class _LoopFunction(ControlFlow):
         builder, symbol = where
         assignment, symbols = placed.assignment, placed.plan.symbols
         state = dict.fromkeys(_leaves(loop, assignment))
-        used = state | _places(nested(loop, placed.module), assignment)
-        held = [place for place in used if is_held(place)]
+        used = state | _slices(nested(loop, placed.module), assignment)
+        held = [slice_ for slice_ in used if is_held(slice_)]
         self._loop = loop
-        self._state = [place for place in state if is_held(place)]
-        self._places = (*self._state, *(place for place in used if not is_held(place)))
-        self._numbers = {place: number for number, place in enumerate(self._places)}
-        f, emitter, _ = open_kernel(builder, symbol, len(self._places), symbols, fma=True)
+        self._state = [slice_ for slice_ in state if is_held(slice_)]
+        self._slices = (*self._state, *(slice_ for slice_ in used if not is_held(slice_)))
+        self._numbers = {slice_: number for number, slice_ in enumerate(self._slices)}
+        f, emitter, _ = open_kernel(builder, symbol, len(self._slices), symbols, fma=True)
         slots: tuple[KernelSlot, ...] = (*symbols, RuntimeSlot())
-        self._emitted = EmittedKernel((Phase(symbol, 1),), len(self._places), slots)
+        self._emitted = EmittedKernel((Phase(symbol, 1),), len(self._slices), slots)
         last = (self._emitted.slots - 1) * SLOT_BYTES
         runtime = f.load(lt.PTR, f.gep(f.params[0], last), 8)
         self._buffers = emitter.buffers
         super().__init__(emitter, runtime, placed)
         self._calls = KernelCalls(emitter, runtime, kernels)
-        self._held = {place: self._room_for(place) for place in held}
+        self._held = {slice_: self._room_for(slice_) for slice_ in held}
 
     def emit(self) -> RegisterLoop:
         """Emit the function; return how to call it."""
         f = self.f
-        for place in self._state:
-            f.memcpy(self._held[place], self._outside(place), self.emitter.index(place.size))
+        for slice_ in self._state:
+            f.memcpy(self._held[slice_], self._outside(slice_), self.emitter.index(slice_.size))
         self.loop(self._loop)
-        for place in self._state:
-            if not isinstance(place.allocation, Parameter):
-                f.memcpy(self._outside(place), self._held[place], self.emitter.index(place.size))
+        for slice_ in self._state:
+            if not isinstance(slice_.allocation, Parameter):
+                f.memcpy(self._outside(slice_), self._held[slice_], self.emitter.index(slice_.size))
         f.ret()
-        return RegisterLoop(self._emitted, self._places)
+        return RegisterLoop(self._emitted, self._slices)
 
     def leave(self) -> None:
         """Emit the end of the loop; who called it polls too."""
@@ -126,18 +126,18 @@ class _LoopFunction(ControlFlow):
         raise InternalError("a register loop is too high", instruction=repr(instruction))
 
     def copy(self, target: Value, source: Value, size: IndexValue) -> None:
-        """Emit the copy of `size` bytes, of values that are held with what is behind them."""
+        """Emit the copy of `size` bytes, of values that are held with the zeros behind them."""
         rooms = self._calls.rooms
         room = rooms.get(source)
         is_whole = room is not None and room == rooms.get(target) and room[0] == size
         super().copy(target, source, room[1] if room is not None and is_whole else size)
 
-    def _room_for(self, place: Slice) -> Value:
+    def _room_for(self, slice_: Slice) -> Value:
         """Return the address of stack memory for a value, with room for its last vector.
 
         It is zero behind the value, where lanes that do not count then compute with zeros.
         """
-        size = place.size
+        size = slice_.size
         assert isinstance(size, int), "what a loop holds is of known size"
         room = 1 << max(0, size - 1).bit_length()
         address = self.f.alloca(lt.I8, max(64, room), 64)
@@ -147,8 +147,8 @@ class _LoopFunction(ControlFlow):
         return address
 
 
-def _places(instructions: Iterable[Instruction], assignment: BufferAssignment) -> dict[Slice, None]:
-    """Return where values live that are read or written, constants too."""
+def _slices(instructions: Iterable[Instruction], assignment: BufferAssignment) -> dict[Slice, None]:
+    """Return the slices of buffers that instructions read or write, constants too."""
     found: dict[Slice, None] = {}
     for instruction in instructions:
         if instruction.opcode in VIEWS:

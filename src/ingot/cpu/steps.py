@@ -89,17 +89,17 @@ class _Maker:
 
     def kernel(self, instruction: Instruction, site: int) -> Step:
         """Return the call of a fusion's kernel."""
-        places = [self._slot(operand) for operand in instruction.operands]
-        places += [self._slot(instruction, path) for path, _ in instruction.shape.leaves()]
-        return self._call(self._kernels.of(instruction).emitted, places, site)
+        operands = [self._slot(operand) for operand in instruction.operands]
+        results = [self._slot(instruction, path) for path, _ in instruction.shape.leaves()]
+        return self._call(self._kernels.of(instruction).emitted, [*operands, *results], site)
 
     def loop(self, loop: RegisterLoop, site: int) -> Step:
         """Return the call of a loop that is one function."""
-        return self._call(loop.emitted, [self._slot_of(place) for place in loop.places], site)
+        return self._call(loop.emitted, [self._slot_of(one) for one in loop.slices], site)
 
-    def _call(self, kernel: EmittedKernel, places: list[Slot], site: int) -> Step:
+    def _call(self, kernel: EmittedKernel, buffers: list[Slot], site: int) -> Step:
         scratch = Slot(TEMP, _known(self._assignment.scratch_offset))
-        slots = kernel.env(places, scratch, _kernel_slot)
+        slots = kernel.env(buffers, scratch, _kernel_slot)
         phases = [(phase.symbol, _known(phase.chunks)) for phase in kernel.phases]
         return Step(tuple(slots), tuple(phase for phase in phases if phase[1]), site)
 
@@ -114,11 +114,11 @@ class _Maker:
     def _slot(self, instruction: Instruction, path: tuple[int, ...] = ()) -> Slot:
         return self._slot_of(self._assignment.slice_of(instruction, path))
 
-    def _slot_of(self, place: Slice) -> Slot:
-        return Slot(self._base(place), _known(place.offset))
+    def _slot_of(self, slice_: Slice) -> Slot:
+        return Slot(self._base(slice_), _known(slice_.offset))
 
-    def _base(self, place: Slice) -> int:
-        allocation = place.allocation
+    def _base(self, slice_: Slice) -> int:
+        allocation = slice_.allocation
         if isinstance(allocation, Parameter):
             return FIRST_INPUT + allocation.index
         if isinstance(allocation, Output):

@@ -42,12 +42,12 @@ def _register(f: FunctionBuilder, name: str) -> Value:
 
 
 def barrier(f: FunctionBuilder) -> None:
-    """Wait for all threads of the block; what they stored before is seen after it."""
+    """Wait for all threads of the block; earlier stores of each are seen by all after it."""
     f.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", lt.VOID, [f.const(lt.I32, 0)])
 
 
 def warp_barrier(f: FunctionBuilder) -> None:
-    """Wait for all threads of the warp; what they stored before is seen after it."""
+    """Wait for all threads of the warp; earlier stores of each are seen by all after it."""
     f.intrinsic("llvm.nvvm.bar.warp.sync", lt.VOID, [f.const(lt.I32, _ALL_LANES)])
 
 

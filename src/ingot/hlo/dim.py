@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, reduce
 from math import gcd
+from typing import overload
 
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.interning import InternTable
@@ -228,6 +229,14 @@ def floordiv(left: int | Dim, right: int | Dim) -> int | Dim:
             if isinstance(divisor, int) and divisor > 0:
                 return floordiv(inner.left, divisor * right)
     return _function("floordiv", left, right)
+
+
+@overload
+def ceil_div(left: int, right: int) -> int: ...
+
+
+@overload
+def ceil_div(left: int | Dim, right: int | Dim) -> int | Dim: ...
 
 
 def ceil_div(left: int | Dim, right: int | Dim) -> int | Dim:

@@ -102,7 +102,7 @@ class Instruction:
         return f"%{self.name} = {self.shape} {self.opcode}({inner})"
 
     def run_after(self, before: tuple[Instruction, ...]) -> None:
-        """Make `before` what must run before this."""
+        """Make `before` the instructions that must run before this one."""
         if self.parent is not None and before != self.control_predecessors:
             self.parent.version += 1
         self.control_predecessors = before

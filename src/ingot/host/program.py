@@ -72,7 +72,7 @@ class _Numbers:
     Attributes:
         sites: what a profiler times.
         calls: foreign calls.
-        call_sites: what each of them calls, by number.
+        call_sites: the callee of each, by number.
         errors: the run error of each instruction that may fail.
         unmet: the run error of each demand of a region on sizes.
     """

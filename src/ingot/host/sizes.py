@@ -194,7 +194,7 @@ def require_bound(size: int | Dim, known: Container[str], where: str) -> None:
     Args:
         size: the size.
         known: names of the sizes that are bound.
-        where: what has the size, for the message.
+        where: names the value with that size, for the message.
 
     Raises:
         UnsupportedError: INGOT0331.

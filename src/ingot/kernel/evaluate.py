@@ -41,7 +41,7 @@ def evaluate_kernel(
     """Return what a kernel leaves in its output buffers.
 
     Args:
-        kernel: what is evaluated.
+        kernel: the kernel that is evaluated.
         buffers: contents of every buffer, flat, in the kernel's order; outputs as they are before.
         sizes: the symbolic sizes' values.
 

@@ -127,7 +127,7 @@ def divide(value: int | Dim, divisor: int | Dim, extents: Extents) -> tuple[int 
     rest: int | Dim = 0
     for key, factor in dim._terms(value):  # pyright: ignore[reportPrivateUsage]
         if not key and isinstance(divisor, int) and divisor > 0:
-            # What is left over is not negative, as what is asked below supposes.
+            # The remainder is not negative, as the question below supposes.
             exact, rest = exact + factor // divisor, rest + factor % divisor
             continue
         term = product([factor, *(dim_of(atom) for atom in key)])

@@ -83,7 +83,7 @@ class Store:
     Attributes:
         buffer: number of the buffer.
         index: element; may use `$k`, the k-th of `values`.
-        value: what is written.
+        value: the written value.
         values: run-time values of the index.
         mask: where it is false nothing is written.
         combiner: if given, the element becomes combiner(element, value).
@@ -281,7 +281,7 @@ class AttentionKernel:
         lhs, rhs, values: operand elements as expressions over the axes, in the operand's own type.
         accumulate: element type of all sums.
         scores: a score, from the `accumulator` leaf of the first product.
-        shift: what is subtracted from the scores of a row, from `reduced` r0.0. Any number gives
+        shift: subtracted from the scores of a row, from `reduced` r0.0. Any number gives
             the same weights, so that powers may be taken with another one and corrected.
         power: from arguments 0, a score, and 1, the shift.
         stores: written once per (b, m, e), or per (b, m) where neither index nor value has e;

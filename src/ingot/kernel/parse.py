@@ -2,7 +2,7 @@
 """Kernels from text: the inverse of `kernel.text`, which has the grammar.
 
 For tools and tests; compilations read no kernels. What is read is verified: a text gives a valid
-kernel, or a `ParseError` with the line and the column, and what was expected there. Comments are
+kernel, or a `ParseError` with the line, the column and the token expected there. Comments are
 HLO's: `// …`.
 
 Invariant: `parse_kernel(kernel_text(kernel)) == kernel`.
@@ -127,7 +127,7 @@ class _Parser(ValueReader):
         return kernel
 
     def expect_end(self) -> None:
-        """Refuse what follows."""
+        """Refuse the next token."""
         if self.reader.skip() < len(self.reader.text):
             self.reader.fail(f"expected the end of the text, found {self.reader.found()}")
 

@@ -220,7 +220,7 @@ class _Writer:
         return ", ".join([self._value(root, indent) for root in roots])
 
     def _value(self, root: Expr, indent: str) -> str:
-        """Return the name of an expression; what has none yet is written before."""
+        """Return the name of an expression; one without a name is written first."""
         names = self.names
         name = names.get(root)
         if name is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verifier of kernels: what must hold of every kernel, whoever made it.
+"""The verifier of kernels: constraints that hold for every kernel, whoever made it.
 
 Runs after every kernel pass in debug mode (`INGOT_DEBUG=4`) and in tests (`kernel.loop.pipeline`),
 and on what is read from a text (`kernel.parse`). A constraint has a label, which the error names.
@@ -44,7 +44,7 @@ def verify_kernel(kernel: Kernel, pass_name: str = "") -> None:
     """Check a kernel.
 
     Args:
-        kernel: what is checked.
+        kernel: the kernel that is checked.
         pass_name: the pass that made it, for the error.
 
     Raises:
@@ -56,12 +56,12 @@ def verify_kernel(kernel: Kernel, pass_name: str = "") -> None:
 
 
 def broken_constraint(kernel: Kernel) -> str | None:
-    """Return the label of a constraint that does not hold and what is wrong, None if all do."""
+    """Return the label of a constraint that does not hold and the reason, None if all do."""
     return next((f"{label}: {message}" for label, message in _broken(kernel)), None)
 
 
 Broken = Iterator[tuple[str, str]]
-"""Yields the label of a constraint that does not hold, and what is wrong."""
+"""Yields the label of a constraint that does not hold, and the reason."""
 
 Folds = dict[int, tuple[Reduction, frozenset[str]]]
 """Reductions that are finished, with the axes that their values vary with."""

@@ -42,7 +42,7 @@ __all__ = [
 
 ALIGNED_STACK = '"frame-pointer"="all"'
 """For functions that keep vectors on the stack. LLVM aligns stack slots to vectors only where a
-frame pointer is certain; across two cache lines, what is stored cannot be read at once."""
+frame pointer is certain; a value stored across two cache lines cannot be read at once."""
 
 CONSTANT_BYTES = 64
 """The alignment of vector constants in memory."""

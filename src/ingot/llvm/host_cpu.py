@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What LLVM says of this machine's CPU, kept on the disk so that later processes need no LLVM.
 
-The entry's key holds what the kernel says of the CPU, and the version of llvmlite.
+The entry's key holds Linux's description of the CPU, and the version of llvmlite.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def host_cpu() -> HostCpu:
 
 
 def _first_cpu() -> str:
-    """Return what the kernel says of the first CPU, less what changes; empty if it says nothing."""
+    """Return `/proc/cpuinfo` of the first CPU without its changing lines; "" if there is none."""
     lines: list[str] = []
     try:
         with open(_CPU_INFO, encoding="utf-8", errors="replace") as file:

@@ -30,8 +30,8 @@ from ingot.llvm.target import TargetSpec
 from ingot.support.records import record
 
 LINE_BYTES, PAGE_BYTES = 64, 4096
-"""Bytes of a cache line, on all CPUs that there is code for, and of a page, within which their own
-prefetchers stay."""
+"""Bytes of a cache line, on all CPUs that code is emitted for, and of a page, which their own
+prefetchers do not leave."""
 
 TRANSCENDENTAL_FLOPS = 12
 """Cost of the cheapest of them, f32 exponential, in flops: 2^20 take 380 us where products of

@@ -92,7 +92,7 @@ def call_with(function: Pointer, argument: Pointer) -> Pointer | None:
 
 @external("PyCapsule_GetPointer")
 def capsule_pointer(capsule: Pointer, name: Pointer | None) -> Pointer:
-    """Return what a capsule holds."""
+    """Return the address in a capsule."""
     ...
 
 

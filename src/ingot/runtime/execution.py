@@ -131,7 +131,7 @@ class PythonHalf:
         return self._call(record, items, len(arrays))
 
     def fail(self, record: Record, status: int, *args: Array) -> None:
-        """Raise what a status of an execution means."""
+        """Raise the error that the status of an execution stands for."""
         raise_signal_after(status)
         raise record.error_of(status, args)
 

@@ -34,7 +34,7 @@ class AotExecutable:
 
     Attributes:
         path: the library.
-        metadata: the signature, and what the program was compiled for.
+        metadata: the signature, and the CPU that the program was compiled for.
         level: the version of the code that this CPU runs.
     """
 

@@ -292,7 +292,7 @@ def stays_in_order(operand: Shape, result: Shape, before: Sizes, after: Sizes) -
 
 
 def _at_most(have: int | Dim, want: int | Dim) -> bool:
-    """Whether the left side of a group is to be extended; incomparable sizes alternate."""
+    """Whether the left side of a group is extended; incomparable sizes alternate."""
     if isinstance(have, int) and isinstance(want, int):
         return have <= want
     return have == want or isinstance(want, Dim)

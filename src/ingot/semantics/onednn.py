@@ -190,7 +190,7 @@ def _letters(config: Config, rank: int, **dimensions: str) -> str:
     return "".join(found[dim] for dim in range(rank))
 
 
-# ---- what follows a product
+# ---- post-ops of a product
 
 
 def _with_fused(

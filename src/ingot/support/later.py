@@ -94,7 +94,7 @@ _helpers: list[threading.Thread] = []
 
 
 def _put(attempt: Callable[[], None]) -> None:
-    """Queue an attempt; see that there is a helper for it."""
+    """Queue an attempt; start a helper if none is free."""
     with _lock:
         # In a forked child the helpers of the parent are not alive.
         _helpers[:] = [helper for helper in _helpers if helper.is_alive()]

@@ -29,7 +29,7 @@ def assign_levels(
 
     Args:
         order: the items, each after what it needs.
-        needs: what each item needs.
+        needs: the items that each item needs.
         cuts: the items at which the graph is cut.
         fixed: items that run as early as possible.
 

@@ -41,6 +41,11 @@ def format_bytes(count: float) -> str:
     return f"{count:.{decimals}f} {_BYTE_UNITS[step]}"
 
 
+def format_size(size: object) -> str:
+    """Return a number of bytes with a binary unit, and a symbolic size as it is, in `B`."""
+    return format_bytes(size) if isinstance(size, int) else f"{size} B"
+
+
 def format_seconds(seconds: float) -> str:
     """Return a duration with the largest unit that leaves at least one whole digit."""
     for scale, unit in _SECOND_UNITS:

@@ -133,7 +133,7 @@ class PhaseTimer:
         return _Block(self._stack, name, progress)
 
     def describe(self) -> str:
-        """Return what is going on now, for the live line."""
+        """Return the current phase, for the live line."""
         path = " > ".join(phase.name for phase in self._stack[1:])
         return f"ingot: {path} ({time.perf_counter() - self._began:.0f} s)"
 

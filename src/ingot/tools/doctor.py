@@ -47,7 +47,7 @@ class Finding:
     Attributes:
         name: the name of the check.
         status: `ok`, `warning` or `problem`.
-        text: what was found.
+        text: the finding.
         advice: what to do; nothing if all is well.
     """
 

@@ -203,6 +203,6 @@ def show_passes() -> None:
     for name, found in registry().items():
         table.add_row(name, ", ".join(map(option_text, options_of(found))), summary(found))
     for name, text in summaries():
-        table.add_row(name, "", f"Of kernels. {text}")
+        table.add_row(name, "", f"On kernels: {text[0].lower()}{text[1:]}")
     width = None if sys.stdout.isatty() else 160
     Console(width=width, highlight=False, markup=False).print(table)

@@ -41,7 +41,7 @@ def warm_library() -> str:
 
 
 def warm_framework(name: str) -> str:
-    """Run a framework's program; return what was wrong, or nothing."""
+    """Run a framework's program; return the error, or "" if there is none."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAMS[name]],
         env={**os.environ, "JAX_PLATFORMS": "ingot", "TF_CPP_MIN_LOG_LEVEL": "3"},

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 
 from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.support.records import record
+from ingot.support.text import format_size
 from ingot.viz.layout import curve, layers
 from ingot.viz.report import KernelReport, ProgramReport
-from ingot.viz.terminal import PLUMBING, bytes_text, opcodes_text
+from ingot.viz.terminal import PLUMBING, opcodes_text
 
 MOST_BOXES = 60
 WIDTH, BOX_WIDTH, BOX_HEIGHT, GAP, LAYER_GAP = 1040, 190, 54, 16, 44
@@ -136,9 +137,9 @@ def _box(kernels: Sequence[KernelReport], x: float, y: float) -> Box:
     if len(kernels) > 1:
         moved = sum(map(_traffic, kernels))
         what = location if first.lines else opcodes_text(first)
-        texts = (f"{len(kernels)} kernels", what, f"{bytes_text(moved)} moved")
+        texts = (f"{len(kernels)} kernels", what, f"{format_size(moved)} moved")
     else:
-        moved = f"{bytes_text(first.bytes_read)} in, {bytes_text(first.bytes_written)} out"
+        moved = f"{format_size(first.bytes_read)} in, {format_size(first.bytes_written)} out"
         texts = (f"#{first.number} {opcodes_text(first)}", location, moved)
     return Box(numbers, x, y, kind, tuple(_cut(text) for text in texts))
 

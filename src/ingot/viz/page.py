@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Any
 
 from ingot.support.diagnostics import UnsupportedError
-from ingot.support.text import format_seconds
+from ingot.support.text import format_seconds, format_size
 from ingot.support.versions import VERSION
 from ingot.viz import graph, terminal
 from ingot.viz.flame import execution_flame, flame_of
@@ -44,7 +44,7 @@ def page(report: Report) -> str:
         loader=loader, autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters["bytes"] = terminal.bytes_text
+    environment.filters["bytes"] = format_size
     environment.filters["count"] = terminal.count_text
     environment.filters["seconds"] = format_seconds
     return environment.get_template(TEMPLATE).render(

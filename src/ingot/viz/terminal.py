@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ingot.support.text import format_bytes, format_seconds
+from ingot.support.text import format_seconds, format_size
 from ingot.viz.report import KernelReport, ProgramReport, Report, Size, StepReport
 
 if TYPE_CHECKING:
@@ -26,11 +26,6 @@ LIMIT = 20
 _MOVES = "bitcast broadcast concatenate copy iota pad reshape reverse slice transpose"
 PLUMBING = frozenset(_MOVES.split())
 """Opcodes that only move values; named last."""
-
-
-def bytes_text(size: Size) -> str:
-    """Return bytes with a unit, and an expression unchanged."""
-    return format_bytes(size) if isinstance(size, int) else f"{size} B"
 
 
 def count_text(size: Size) -> str:
@@ -76,7 +71,7 @@ def lines(program: ProgramReport) -> Iterator[Line]:
     peak, temporaries = program.memory["peak_memory_in_bytes"], program.memory["temp_size_in_bytes"]
     yield (
         "",
-        f"  memory: {bytes_text(peak)} at most, {bytes_text(temporaries)} of it temporaries",
+        f"  memory: {format_size(peak)} at most, {format_size(temporaries)} of it temporaries",
     )
     if kernels:
         yield "bold", "kernels, in the order in which they run"
@@ -111,7 +106,7 @@ def _step(step: StepReport) -> Iterator[Line]:
         yield (
             "",
             f"  {format_seconds(row.seconds)} in {row.times} {row.opcode} of "
-            f"{bytes_text(row.size)} over {row.group} devices{nodes} ({row.bound}-bound)",
+            f"{format_size(row.size)} over {row.group} devices{nodes} ({row.bound}-bound)",
         )
         if row.line:
             yield "dim", f"     {row.line}"
@@ -126,8 +121,8 @@ def _kernel(kernel: KernelReport) -> Iterator[Line]:
     feeds = f", feeds {', '.join(f'#{n}' for n in kernel.feeds)}" if kernel.feeds else ""
     yield (
         "",
-        f"  #{kernel.number} {bytes_text(kernel.bytes_read)} read, "
-        f"{bytes_text(kernel.bytes_written)} written, {count_text(kernel.flops)} flops"
+        f"  #{kernel.number} {format_size(kernel.bytes_read)} read, "
+        f"{format_size(kernel.bytes_written)} written, {count_text(kernel.flops)} flops"
         f" ({how}){time}{feeds}: {opcodes_text(kernel)}",
     )
     if kernel.lines:

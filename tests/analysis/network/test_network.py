@@ -121,7 +121,7 @@ def test_a_device_alone_pays_nothing(opcode: str, algorithm: str) -> None:
     assert cost(opcode, algorithm, 1, 1e9) == 0
 
 
-def test_what_is_most_of_the_time_is_told() -> None:
+def test_small_collectives_are_mostly_latency() -> None:
     network, placement = one_node(8, "ring"), Placement(8, 8, 0)
     assert seconds_of("all-gather", 10, placement, network)[1]
     assert not seconds_of("all-gather", 1e6, placement, network)[1]

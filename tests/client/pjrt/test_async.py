@@ -170,7 +170,7 @@ def test_errors_reach_who_waits(world: World) -> None:
         world.host.call("Buffer_Destroy", buffer=buffer)
 
 
-def test_what_is_refused(world: World) -> None:
+def test_refused_transfers(world: World) -> None:
     manager = world.manager()
     with pytest.raises(PjrtError, match="has 2 buffers, no 2"):
         world.take(manager, 2)

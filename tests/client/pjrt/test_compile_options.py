@@ -31,7 +31,7 @@ def options(**values: Any) -> bytes:
     return encode({"env_option_overrides": rows}, "CompileOptionsProto")
 
 
-def test_values_are_texts() -> None:
+def test_option_values_become_text() -> None:
     given = options(
         xla_dump_to="/x", xla_cpu_enable_fast_math=False, xla_backend_optimization_level=0
     )
@@ -55,13 +55,13 @@ def test_values_are_texts() -> None:
         ({"xla_gpu_autotune_gemm_rtol": "high"}, "'high' is not a valid float value"),
     ],
 )
-def test_wrong_options(given: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(SlotError, match=message.replace("?", r"\?")):
         read_compile_options(options(**given))
 
 
 @pytest.mark.parametrize("value", [True, "true", "0"])
-def test_booleans(value: object) -> None:
+def test_spellings_of_booleans(value: object) -> None:
     assert read_compile_options(options(xla_cpu_enable_fast_math=value)).overrides
 
 
@@ -70,7 +70,7 @@ def test_all_flags_of_the_environment_are_options() -> None:
     assert known <= DEBUG_OPTIONS.keys()
 
 
-def test_dumps(tmp_path: Path) -> None:
+def test_options_of_dumps_apply_to_one_compilation(tmp_path: Path) -> None:
     pytest.importorskip("jaxlib", reason="it reads MLIR")
     host = Host()
     given = options(

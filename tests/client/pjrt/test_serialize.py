@@ -134,7 +134,7 @@ def test_devices_that_do_not_fit_are_refused(build: dict, message: str) -> None:
         read_compile_options(encode({"executable_build_options": build}, "CompileOptionsProto"))
 
 
-def test_a_host_is_told_what_is_wrong() -> None:
+def test_errors_of_serialized_programs() -> None:
     host = Host()
     client = host.client()
     executable = host.compile(client, CODE.decode())

@@ -62,7 +62,7 @@ def _error(element, k):
 @pytest.mark.parametrize("level", host_levels())
 @pytest.mark.parametrize(("lhs", "rhs"), PLACES)
 @pytest.mark.parametrize("element", NUMPY)
-def test_every_place_of_axes(element, lhs, rhs, level):
+def test_every_order_of_axes(element, lhs, rhs, level):
     for sizes in SIZES:
         executable = compile(_program(element, lhs, rhs, sizes), target=TargetSpec.host(level))
         compiled = executable.inspection.compiled.kernels.compiled.values()

@@ -134,7 +134,7 @@ def test_items_that_meet_are_apart_and_the_others_share() -> None:
     assert packed.size < sum(item.size for item in items)
 
 
-def test_a_slot_takes_what_is_provably_no_larger() -> None:
+def test_a_slot_takes_values_that_are_provably_no_larger() -> None:
     n = Dim.symbol("n")
     items = [Item(0, 1, 4 * n + 64), Item(2, 3, 4 * n), Item(4, 5, 8 * n)]
     packed = pack(items)

@@ -170,7 +170,7 @@ def test_a_donated_parameter_is_updated_without_a_copy() -> None:
     assert assignment.parameters[0] is assignment.outputs[0]
 
 
-def test_donated_parameters_that_change_places() -> None:
+def test_donated_parameters_that_are_exchanged() -> None:
     b = Builder("main")
     x, y = b.parameter(0, VECTOR), b.parameter(1, VECTOR)
     module = Module.of("exchange", b.build(b.tuple(y, x)))

@@ -18,7 +18,7 @@ NOT_FUSED = {
       i = s32[] parameter(2)
       d = f32[8] dynamic-update-slice(x, u, i)
       ROOT n = f32[8] negate(d)""",
-    "it reads elsewhere what the kernel updates in place": """x = f32[8] parameter(0)
+    "it reads other elements of an array that is updated in place": """x = f32[8] parameter(0)
       i = s32[] parameter(1)
       s = f32[4] slice(x), slice={[1:5]}
       ROOT d = f32[8] dynamic-update-slice(x, s, i)""",
@@ -37,7 +37,7 @@ start_index_map={0}, index_vector_dim=1, slice_sizes={1}""",
 start_index_map={0}, index_vector_dim=1, slice_sizes={1,2}
       m = f32[5000,2] multiply(g, w)
       ROOT c = f32[5000,4] concatenate(m, w), dimensions={1}""",
-    "spread out twice, most of what is computed would be thrown away": """x = f32[8,3] parameter(0)
+    "broadcast twice, most of its values would be computed in vain": """x = f32[8,3] parameter(0)
       z = f32[] constant(0)
       e = f32[8,3] multiply(x, x)
       p = f32[16,3] pad(e, z), padding=0_1_1x0_0
@@ -163,7 +163,7 @@ def test_the_reason_is_given(reason: str) -> None:
 
 
 @pytest.mark.parametrize("reason", NOT_FUSED)
-def test_what_is_not_fused_runs_all_the_same(reason: str) -> None:
+def test_unfused_programs_give_the_same_results(reason: str) -> None:
     assert kernels_of(NOT_FUSED[reason])
 
 
@@ -359,7 +359,9 @@ def test_an_update_may_read_the_elements_that_it_writes(start: int, index: int) 
 )
 def test_an_update_reads_other_elements_before(start: int, index: int, stride: int) -> None:
     text = _update_of_slice(start, index, stride)
-    assert "it reads elsewhere what the kernel updates in place" in fuse(text).reasons(fused=False)
+    assert "it reads other elements of an array that is updated in place" in fuse(
+        text
+    ).reasons(fused=False)
     assert len(kernels_of(text)) == 2
 
 

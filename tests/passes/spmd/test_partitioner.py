@@ -112,7 +112,7 @@ def test_shardings_are_read(text: str, tiles: tuple[int, ...], parts: tuple[int,
     assert again == sharding or sharding.is_replicated
 
 
-def test_texts_that_say_nothing_are_none():
+def test_texts_without_shardings_give_none():
     assert parse_sharding("{manual}", 4) is None
     assert parse_sharding("", 4) is None
 

@@ -478,7 +478,7 @@ LINEAR_IN_SUMMANDS = {
 
 
 @pytest.mark.parametrize("opcode", LINEAR_IN_SUMMANDS)
-def test_what_is_linear_in_summands_is_not_summed_before(opcode: str):
+def test_linear_ops_take_unsummed_parts(opcode: str):
     body = LINEAR_IN_SUMMANDS[opcode]
     shape = {"dynamic-slice": "f32[3,2]", "convert": "f64[8,4]"}.get(opcode, "f32[8,4]")
     text = (
@@ -504,7 +504,7 @@ def test_what_is_linear_in_summands_is_not_summed_before(opcode: str):
         "y = f32[8,4] divide(b, x)",
     ],
 )
-def test_what_is_not_linear_in_summands_is_summed_before(body: str):
+def test_nonlinear_ops_take_summed_parts(body: str):
     text = (
         f"HloModule m, num_partitions=4\nENTRY main {{ {X}{SUMMANDS} {body} "
         "ROOT r = f32[8,4] copy(y) }"

@@ -44,7 +44,7 @@ def test_several_and_nested() -> None:
 
 
 @pytest.mark.parametrize("text", ["text", "{a = }", "{a = 1", "{a = 1 b = 2}", "{a = $}", "{a=x}"])
-def test_what_is_no_dictionary(text: str) -> None:
+def test_invalid_dictionaries_are_refused(text: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse_attributes(text)
     assert caught.value.diagnostic.code == "INGOT0113"

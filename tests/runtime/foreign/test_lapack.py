@@ -241,7 +241,7 @@ def test_geev(element: str, batch: tuple[int, ...], n: int, left: str) -> None:
 
 
 @each_element
-def test_geev_refuses_what_is_not_finite(element: str) -> None:
+def test_geev_refuses_infinities_and_nan(element: str) -> None:
     a = np.stack([np.eye(3), np.full((3, 3), np.nan)]).astype(dtype(element).numpy)
     a[1] = 0
     a[1, 2, 0] = np.inf

@@ -131,7 +131,7 @@ def test_a_native_function_of_the_frame() -> None:
     assert second == 7
 
 
-def test_what_is_no_function() -> None:
+def test_values_that_are_no_functions_are_refused() -> None:
     with pytest.raises(TypeError, match="not str"):
         ingot.register_custom_call_target("test.none", "text")
     with pytest.raises(TypeError, match="address of a function"):
@@ -148,7 +148,7 @@ def test_a_name_that_nobody_registered() -> None:
 
 @pytest.mark.parametrize("function", [None, "not code", 0, lambda: 0, 1.5])
 @pytest.mark.parametrize("api", ["frame", "ffi"])
-def test_what_is_no_native_code_is_refused(function: object, api: Any) -> None:
+def test_values_without_native_code_are_refused(function: object, api: Any) -> None:
     with pytest.raises(TypeError, match="a native target is"):
         ingot.register_custom_call_target("test_no_code", function, api=api)
 

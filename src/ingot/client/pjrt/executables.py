@@ -202,7 +202,7 @@ class LoadedExecutable(Handle):
         return QUEUED if self._is_long(1) and self.client.platform.asynchronous else INLINE
 
     def _is_long(self, times: int) -> bool:
-        """Whether so many runs of the program take longer than to wake a worker."""
+        """Whether this number of runs takes longer than waking a worker."""
         cost = self.cost_properties
         work = cost["flops"] / 8 + cost["bytes accessed"]
         work += _CALL_WORK * sum(map(_call_bytes, self.executable.artifact.calls))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layouts of buffers: what a host says, and the handles of those that are not row-major.
+"""Layouts of buffers: those that a host asks for, and the handles of those that are not row-major.
 
 A layout orders the dimensions of an array, minor to major; the elements are dense in memory.
 Invariant: a layout has one handle, which lives as long as the process, and row-major ones have

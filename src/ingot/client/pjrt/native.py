@@ -79,7 +79,7 @@ class Native:
         return event
 
     def _made(self, name: str, *args: Any) -> int:
-        """Return what a function makes; PjrtError if there is no memory."""
+        """Return the object that a function makes; PjrtError if there is no memory."""
         made = self.call(name, *args)
         if not made:
             raise PjrtError(RESOURCE_EXHAUSTED, NO_MEMORY_TEXT)

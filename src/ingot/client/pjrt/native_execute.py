@@ -16,7 +16,7 @@ from ingot.client.pjrt.emit import add_reference, slot, static_error, static_ref
 from ingot.client.pjrt.native_buffers import pending_event, unuse, use
 from ingot.client.pjrt.native_events import release_event, wait_for
 from ingot.client.pjrt.native_launch import drop_buffers, launch
-from ingot.client.pjrt.native_worker import drop_executable
+from ingot.client.pjrt.native_worker import drop_executable, release_events
 from ingot.client.pjrt.records import (
     INLINE,
     MULTI_DEVICE,
@@ -69,7 +69,7 @@ def launch_separately(
     arguments: Array[Array[Buffer]],
     results: Array[Array[Buffer | None]],
     options: Pointer | None,
-    complete: Array[Event],
+    complete: Array[Event | None],
 ) -> Error | None:
     """Launch the part of each device; an error frees the results of the parts before."""
     for index in range(executable.num_devices):
@@ -91,13 +91,6 @@ def launch_separately(
     return None
 
 
-@native
-def release_events(events: Array[Event], count: i64) -> None:
-    """Drop references to events."""
-    for index in range(count):
-        release_event(events[index])
-
-
 @slot("PJRT_LoadedExecutable_Execute")
 def execute_slot(args: Any) -> Error | None:
     executable: Executable = args.executable
@@ -110,7 +103,7 @@ def execute_slot(args: Any) -> Error | None:
         count = executable.num_devices
         if unlikely(args.num_devices != count):
             return static_reference(DEVICES_ERROR)
-        events = Array[Event].on_stack(count)
+        events = Array[Event | None].on_stack(count)
         error = launch_separately(
             executable, args.argument_lists, args.output_lists, args.options, events
         )

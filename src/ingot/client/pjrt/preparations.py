@@ -17,6 +17,6 @@ def before_compiling(prepare: Callable[[], None]) -> None:
 
 
 def prepare_to_compile() -> None:
-    """Call what was not called yet."""
+    """Call each preparation that has not been called yet."""
     while _preparations:
         _preparations.pop()()

@@ -249,7 +249,7 @@ class AsyncSlots(Slots):
         args.future_ready_callback = ctypes.cast(self._callback, ctypes.c_void_p).value
 
     def _future_ready(self, address: int) -> None:
-        """Handle the host's call that names the target, or says that there is none."""
+        """Handle the host's call that names the target, or names none."""
         given = _READY.from_address(address)
         future = self._futures.pop(given.callback_data)
         error = 0

@@ -119,7 +119,7 @@ class ClientSlots(Slots):
     def memory_stats(self, args: Any) -> None:
         """Return the memory of a device: those of a CPU share the host's, and its allocator.
 
-        The limit of each is its part of what the process may use.
+        The limit of each is its part of the memory that the process may use.
         """
         for name, _ in args._fields_:
             if name.endswith("_is_set"):

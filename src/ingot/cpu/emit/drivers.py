@@ -21,7 +21,12 @@ from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase, bind_env
 from ingot.cpu.emit.template import Template
 from ingot.emit.values.types import memory_type
 from ingot.hlo.dim import Dim
-from ingot.kernel.contraction.schedule import oriented, schedule_contraction
+from ingot.kernel.contraction.operands import (
+    oriented,
+)
+from ingot.kernel.contraction.schedule import (
+    schedule_contraction,
+)
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm import types as lt
@@ -120,7 +125,7 @@ def open_driver(
 
 
 class DriverEmitter:
-    """What the emitters of all drivers share: env, and what is computed from it alike.
+    """The common part of driver emitters: env, and the values that all compute from it.
 
     Attributes:
         f: the function.
@@ -195,7 +200,7 @@ class DriverCall:
 
     @property
     def needs_code(self) -> bool:
-        """Whether code of the kernel's own is to be compiled."""
+        """Whether the kernel needs code of its own."""
         return self.result is None or self.first != (None, None)
 
     def without_code(self) -> EmittedKernel:

@@ -27,7 +27,7 @@ class Template:
     """Code with declared parameters.
 
     Attributes:
-        name: what all of its symbols begin with.
+        name: the prefix of all of its symbols.
         define: defines its functions in a module, visible to others.
         parameters: names of the numbers that its env holds, in their order; empty for functions
             that are called with arguments.

@@ -2,7 +2,7 @@
 """Copies of boxes in library code: one function for every kernel that only copies and fills.
 
 A strategy of loop kernels: those of `kernel.forms.box_copies`. Invariant: a table of the kernel's
-lists what is copied.
+lists the copies.
 """
 
 from __future__ import annotations

@@ -50,5 +50,5 @@ def common_indexing(target: TargetSpec) -> Iterator[LibraryPart]:
             to_apply=scalar_computation("add", F32),
         )
         found = match_indexing(Request(build_update_kernel(build.build(root)), target))
-        assert not isinstance(found, str), "it is what is recognized"
+        assert not isinstance(found, str), "the sample is recognized"
         yield from found.parts

@@ -37,5 +37,5 @@ def common_iotas(target: TargetSpec) -> Iterator[LibraryPart]:
         root = build.iota(shape=Shape.array(S32, dims), iota_dimension=dimension)
         kernel = collapse(build_loop_kernel(build.build(root)))
         found = match_iota(Request(kernel, target))
-        assert not isinstance(found, str), "it is what is recognized"
+        assert not isinstance(found, str), "the sample is recognized"
         yield from found.parts

@@ -17,7 +17,7 @@ class Request:
     """A kernel that wants a plan.
 
     Attributes:
-        kernel: what is to run.
+        kernel: the kernel to run.
         target: what it runs on.
         vectors: what schedules must know of the target.
     """

@@ -73,7 +73,7 @@ class ComplexMath:
         return Complex(self.f.mul(a.re, factor), self.f.mul(a.im, factor))
 
     def swapped(self, a: Complex, swaps: Value) -> Complex:
-        """Return a with its parts in each other's place where `swaps` holds."""
+        """Return a with its parts exchanged where `swaps` holds."""
         return Complex(self.f.select(swaps, a.im, a.re), self.f.select(swaps, a.re, a.im))
 
     def constant(self, table: Value, index: IndexValue) -> Complex:

@@ -23,7 +23,7 @@ def copy_runs(
     axis: str,
     bounds: tuple[IndexValue, IndexValue],
 ) -> None:
-    """Copy what lies between the bounds along `axis`."""
+    """Copy the elements between the bounds along `axis`."""
     f = emitter.f
     low, high = bounds
     move = f.module.declare("memmove", lt.PTR, [lt.PTR, lt.PTR, lt.I64])

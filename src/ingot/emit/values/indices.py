@@ -53,7 +53,7 @@ class IndexEmitter:
         self._scopes.append([])
 
     def close_scope(self) -> None:
-        """Forget what was emitted since `open_scope`."""
+        """Forget the values emitted since `open_scope`."""
         for key, before in reversed(self._scopes.pop()):
             if before is None:
                 del self._values[key]

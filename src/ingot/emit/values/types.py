@@ -82,7 +82,7 @@ def wrap(f: FunctionBuilder, value: Value, element: DType) -> Value:
 
 
 def widen(f: FunctionBuilder, value: Value, element: DType, has_f16c: bool) -> Value:
-    """Return the register value of what was loaded from memory.
+    """Return the register value of a value loaded from memory.
 
     The unused bits of a type narrower than a byte may hold anything in memory.
     """
@@ -105,6 +105,11 @@ def narrow(f: FunctionBuilder, value: Value, element: DType, has_f16c: bool) -> 
     if element is F16:
         return f.bitcast(half.narrow(f, value, lt.F16, has_f16c), vector(lt.I16, lanes))
     return value
+
+
+def accumulator_type(type: Type) -> Type:
+    """Return the type in memory of an accumulator of a register type: a truth value is a byte."""
+    return lt.I8 if type is lt.I1 else type
 
 
 def round_to(f: FunctionBuilder, value: Value, element: DType, has_f16c: bool) -> Value:

@@ -135,6 +135,17 @@ class ArrayBuilder(Builder):
             "broadcast", narrowed, shape=shape, dimensions=tuple(place for _, place in kept)
         )
 
+    def normalized(
+        self,
+        x: Instruction,
+        average: Instruction,
+        inverse: Instruction,
+        axes: tuple[int, ...],
+    ) -> Instruction:
+        """Return `(x - average) * inverse`; the dimensions of both statistics are `axes` of x."""
+        centred = self.subtract(x, self.spread(average, x.shape.dims, axes))
+        return self.multiply(centred, self.spread(inverse, x.shape.dims, axes))
+
     def broadcast_dims(self, *shapes: Sizes) -> Sizes | None:
         """Return the dimensions that NumPy broadcasting gives, or None when they do not fit."""
         rank = max(len(dims) for dims in shapes)

@@ -163,7 +163,7 @@ class ContractionEmitter:
         ]
 
     def put(self, room: Value, values: Sequence[Value]) -> None:
-        """Put what was fetched into shared memory."""
+        """Put the fetched elements into shared memory."""
         f, given = self.f, iter(values)
         for is_lhs in (True, False):
             for step, free in self._elements(is_lhs=is_lhs):

@@ -424,7 +424,7 @@ class ChirpConvolutionEmitter(_SequenceAccess):
         self.target.store(offset, m.scale(product, 1 / self.room))
 
     def _end(self, sequence: IndexValue, index: Value) -> None:
-        """Write what was convolved, times the chirp, as results."""
+        """Write the convolved sequences, times the chirp, as results."""
         m = self.m
 
         def final(at: IndexValue) -> Complex:

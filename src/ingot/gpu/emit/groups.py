@@ -17,7 +17,7 @@ from functools import reduce
 
 from ingot.emit.loop.folds import Folding
 from ingot.emit.values.indices import IndexValue
-from ingot.emit.values.types import memory_type
+from ingot.emit.values.types import accumulator_type, memory_type
 from ingot.gpu.emit.threads import ThreadEmitter
 from ingot.gpu.intrinsics import (
     WARP,
@@ -67,7 +67,7 @@ class GroupEmitter(ThreadEmitter):
             before = item
 
     def one_pass(self, item: Pass, lanes: int) -> None:
-        """Emit one pass; what has no axes is computed by all members and stored by one."""
+        """Emit one pass; one without axes is computed by all members and stored by one."""
         self._joins = bool(item.axes)
         if item.axes:
             super().one_pass(item, lanes)
@@ -113,9 +113,9 @@ class GroupEmitter(ThreadEmitter):
             slots: the values to join.
         """
         f = self.f
-        rooms = [self.memory.array(_stored(part.type), count) for part in parts]
+        rooms = [self.memory.array(accumulator_type(part.type), count) for part in parts]
         for room, part in zip(rooms, parts, strict=True):
-            type = _stored(part.type)
+            type = accumulator_type(part.type)
             value = part if type is part.type else f.zext(part, type)
             f.store(value, f.gep(room, slot, type))
         barrier(f)
@@ -128,14 +128,9 @@ class GroupEmitter(ThreadEmitter):
         return reduce(folding.met, map(at, slots))
 
     def _read(self, room: Value, number: Value, type: lt.Type) -> Value:
-        f, stored = self.f, _stored(type)
+        f, stored = self.f, accumulator_type(type)
         found = f.load(stored, f.gep(room, number, stored))
         return found if stored is type else f.icmp("ne", found, f.zero(stored))
-
-
-def _stored(type: lt.Type) -> lt.Type:
-    """Return the type of an accumulator in memory."""
-    return lt.I8 if type is lt.I1 else type
 
 
 class WarpRowsEmitter(GroupEmitter):

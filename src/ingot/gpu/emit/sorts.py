@@ -117,7 +117,7 @@ class Network:
 
 
 class _SortEmitter:
-    """Emits what both stages of a sort share; `emit` brings the numbers into order."""
+    """The common part of both stages of a sort; `emit` brings the numbers into order."""
 
     buffers: SortBuffers
     sources: list[Value]

@@ -173,7 +173,7 @@ class TensorCoreEmitter(ContractionEmitter):
         return found
 
     def put(self, room: Value, values: Sequence[Value]) -> None:
-        """Put what was fetched into shared memory."""
+        """Put the fetched elements into shared memory."""
         f, given = self.f, iter(values)
         for is_lhs, operand in self.operands.items():
             if operand.feed.chunks:

@@ -75,7 +75,7 @@ def _slots(length: int | Dim) -> int:
 
 
 def _shared_keys(kernel: SortKernel, machine: GpuMachine) -> tuple[int, ...]:
-    """Return the operands that the comparator reads, as many as fit shared memory."""
+    """Return the operands that the comparator reads, up to the size of shared memory."""
     nodes = walk((kernel.comparator,))
     arguments: set[int] = {node.payload // 2 for node in nodes if node.op == "argument"}
     found: list[int] = []

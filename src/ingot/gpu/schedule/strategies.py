@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The strategies of the GPU: what each says of the threads of a block, in fields of its own.
+"""The strategies of the GPU: the work of the threads of a block, in fields of its own.
 
 A strategy is decided by its `match` function (`decide`) and spelled out by its emitter
 (`gpu.emit.kernel`). Invariant: plain data; equal schedules are equal code.

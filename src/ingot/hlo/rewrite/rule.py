@@ -70,7 +70,7 @@ class RuleBuilder(Builder):
         return self.emit(source.opcode, *operands, shape=shape, **values)
 
     def undo(self) -> None:
-        """Remove what was added and is not used."""
+        """Remove added instructions that are not used."""
         for instruction in reversed(self.made):
             kept = instruction.users or instruction.is_root or instruction.parent is None
             if not kept:

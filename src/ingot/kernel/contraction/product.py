@@ -23,6 +23,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ingot.analysis.library import MIN_VECTOR_BITS, VECTORS
+from ingot.kernel.contraction.operands import (
+    cell_bits,
+    stores_sums,
+)
 from ingot.kernel.contraction.product_blocks import (
     MIN_ROWS_AHEAD,
     Blocks,
@@ -39,15 +43,15 @@ from ingot.kernel.contraction.register_block import (
     EvenBlocks,
     most_rows,
 )
-from ingot.kernel.contraction.schedule import (
+from ingot.kernel.contraction.rhs_placement import (
     DOTS,
+    RhsPlacement,
+)
+from ingot.kernel.contraction.schedule import (
     MAX_PACKED_VECTORS,
     ContractionSchedule,
-    RhsPlacement,
-    cell_bits,
     column_lanes,
     schedule_contraction,
-    stores_sums,
 )
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import ContractionKernel
@@ -99,7 +103,7 @@ class Product(Numbered):
     """A plain product.
 
     Attributes:
-        form: what is compiled for it.
+        form: the driver that it runs in.
         operands: buffer numbers of lhs and rhs.
         first: where in their buffers they begin (`Operand.first`).
         result: buffer number of the result, None where an epilogue takes the sums.
@@ -130,67 +134,105 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
     if isinstance(given, str):
         return given
     even, schedule = _scheduled(given, vectors)
-    form, step = _form(given, schedule, even, vectors), _rhs_step(schedule, given)
-    if form is None or step is None:
+    form, rhs_step = _form(given, schedule, even, vectors), _rhs_step(schedule, given)
+    if form is None or rhs_step is None:
         return "neither rows nor columns of an operand are dense"
-    m, n, k = given.sizes
-    depth = schedule.k_block or k
-    blocks = scheduled_blocks(schedule, given, even)
     sums = _sums(given.kernel)
+    if sums is not None and _is_small(given, form, even):
+        form = _for_size(form, given.sizes)
+    division = _Division(given, even, schedule.k_block or given.sizes[2], form)
     if form.ahead:
-        batch = kernel.batch.extent
-        assert isinstance(batch, int), "the extents are known"
-        sizes = (batch, *given.sizes)
-        blocks = blocks_ahead(sizes, even, depth, form, has_epilogue=sums is None)
-    if sums is None:
-        has_partial_sums = form.ahead or depth < k
-        out = (0, blocks.n_block, blocks.n_block if has_partial_sums else 0)
-        result = None
+        blocks = division.blocks_ahead(has_epilogue=sums is None)
     else:
-        out, result = sums, kernel.stores[0].buffer
-    if result is not None and _is_small(given, form, even):
-        has_rest = n % form.columns > 0
-        form = replace(form, rows=m, depth=k if k <= WRITTEN_OUT else 0, has_rest=has_rest)
-    # Each row of a complex rhs is packed twice.
-    panel_depth = round_up(-(-depth // form.factors), even.lanes) * (1 + form.is_complex)
-    panel_depth += form.is_shifted
-    if form.rhs == "packed dots":
-        # One vector more keeps columns out of each other's cache sets.
-        panel_depth = round_up(depth, form.lanes) + form.lanes
-    values = {
-        "lhs_batch": given.lhs.batch,
-        "rhs_batch": given.rhs.batch,
-        "lhs_row": given.lhs.free,
-        "lhs_step": given.lhs.inner,
-        "rhs_step": step,
-        "rhs_column": given.rhs.free,
-        **dict(zip(("out_batch", "out_row", "block_row"), out, strict=True)),
-        "n": n,
-        "k": k,
-        "n_block": blocks.n_block,
-        "k_block": depth,
-        "panel_depth": panel_depth,
-        "low_rows": even.low,
-        "tall_blocks": even.tall,
-        "row_blocks": even.row_blocks,
-        "unit_row_blocks": blocks.unit_row_blocks,
-        "row_units": blocks.row_units,
-        "column_units": blocks.column_units,
-        "units": blocks.units,
-        "grain": blocks.grain,
-        "packed_columns": blocks.packed_columns,
-        "packed_lhs_row": blocks.packed_lhs_row
-        or _packed_lhs_row(form, even, panel_depth, is_crowded=_is_crowded(given)),
-    }
+        blocks = scheduled_blocks(schedule, given, even)
+    values = division.parameters(blocks, sums) | {"rhs_step": rhs_step}
     return Product(
         tuple(values[name] for name in PARAMETERS),
         form,
         (given.lhs.buffer, given.rhs.buffer),
         (given.lhs.first, given.rhs.first),
-        result,
+        None if sums is None else kernel.stores[0].buffer,
         blocks,
-        n % form.columns,
+        given.sizes[1] % form.columns,
     )
+
+
+def _for_size(form: ProductVariant, sizes: tuple[int, int, int]) -> ProductVariant:
+    """Return the driver of small matrices, whose rows and short depths are part of its code."""
+    m, n, k = sizes
+    has_rest = n % form.columns > 0
+    return replace(form, rows=m, depth=k if k <= WRITTEN_OUT else 0, has_rest=has_rest)
+
+
+@record
+class _Division:
+    """How a product is divided; gives the driver's parameters.
+
+    Attributes:
+        given: its operands and sizes.
+        even: its register blocks.
+        depth: products of a sum that are added in one go.
+        form: the driver that it runs in.
+    """
+
+    given: PlainOperands
+    even: EvenBlocks
+    depth: int
+    form: ProductVariant
+
+    def blocks_ahead(self, *, has_epilogue: bool) -> Blocks:
+        """Return the units of a product whose rhs is packed in a phase of its own."""
+        batch = self.given.kernel.batch.extent
+        assert isinstance(batch, int), "the extents are known"
+        sizes = (batch, *self.given.sizes)
+        return blocks_ahead(sizes, self.even, self.depth, self.form, has_epilogue=has_epilogue)
+
+    def panel_depth(self) -> int:
+        """Return the elements of a packed column of the rhs."""
+        form = self.form
+        if form.rhs == "packed dots":
+            # One vector more keeps columns out of each other's cache sets.
+            return round_up(self.depth, form.lanes) + form.lanes
+        # Each row of a complex rhs is packed twice.
+        words = round_up(-(-self.depth // form.factors), self.even.lanes)
+        return words * (1 + form.is_complex) + form.is_shifted
+
+    def out_steps(self, blocks: Blocks) -> tuple[int, int, int]:
+        """Return `out_batch`, `out_row` and `block_row` of sums that an epilogue takes."""
+        has_partial_sums = self.form.ahead or self.depth < self.given.sizes[2]
+        return 0, blocks.n_block, blocks.n_block if has_partial_sums else 0
+
+    def parameters(self, blocks: Blocks, sums: tuple[int, int, int] | None) -> dict[str, int]:
+        """Return `PARAMETERS` but `rhs_step`; `sums`: steps of sums that are the result."""
+        given, even, form = self.given, self.even, self.form
+        panel_depth, is_crowded = self.panel_depth(), _is_crowded(given)
+        out_batch, out_row, block_row = sums or self.out_steps(blocks)
+        return {
+            "lhs_batch": given.lhs.batch,
+            "rhs_batch": given.rhs.batch,
+            "lhs_row": given.lhs.free,
+            "lhs_step": given.lhs.inner,
+            "rhs_column": given.rhs.free,
+            "out_batch": out_batch,
+            "out_row": out_row,
+            "block_row": block_row,
+            "n": given.sizes[1],
+            "k": given.sizes[2],
+            "n_block": blocks.n_block,
+            "k_block": self.depth,
+            "panel_depth": panel_depth,
+            "low_rows": even.low,
+            "tall_blocks": even.tall,
+            "row_blocks": even.row_blocks,
+            "unit_row_blocks": blocks.unit_row_blocks,
+            "row_units": blocks.row_units,
+            "column_units": blocks.column_units,
+            "units": blocks.units,
+            "grain": blocks.grain,
+            "packed_columns": blocks.packed_columns,
+            "packed_lhs_row": blocks.packed_lhs_row
+            or _packed_lhs_row(form, even, panel_depth, is_crowded=is_crowded),
+        }
 
 
 def _is_crowded(given: PlainOperands) -> bool:

@@ -13,12 +13,14 @@ from __future__ import annotations
 from ingot.kernel.contraction.product_form import ProductVariant
 from ingot.kernel.contraction.product_operands import PlainOperands
 from ingot.kernel.contraction.register_block import EvenBlocks
-from ingot.kernel.contraction.schedule import ContractionSchedule
+from ingot.kernel.contraction.schedule import (
+    ContractionSchedule,
+)
 from ingot.llvm.machine_model import L2_BYTES
 from ingot.support.records import record
 
 MIN_ROWS_AHEAD = 64
-"""From so many crowded rows on the rhs is packed ahead. Against packing it unit by unit 64x768x3072
+"""Crowded rows from which on the rhs is packed ahead. Against packing it by units 64x768x3072
 took 0.92 of the time, 64x1024x1024 0.85, 128x768x2048 0.91, 256x1024x1024 0.83, 200x3000x1024 0.84;
 with a transposed rhs 128x1000x1024 0.7, 64x768x3072 1.03, 48x3000x1024 1.08 (AVX-512, one thread,
 2026-11-28)."""

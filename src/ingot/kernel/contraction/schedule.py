@@ -13,9 +13,29 @@ from collections.abc import Mapping
 from typing import Literal
 
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim, symbols_of
-from ingot.hlo.dtype import PRED, DType
+from ingot.hlo.dim import Dim
+from ingot.kernel.contraction.operands import (
+    assumed,
+    cell_bits,
+    has_masks,
+    has_plain_lhs,
+    is_dense_along_k,
+    oriented,
+    stores_sums,
+)
 from ingot.kernel.contraction.register_block import register_block
+from ingot.kernel.contraction.rhs_placement import (
+    DOT_BLOCK_ROWS,
+    DOTS,
+    MAX_DEPTH,
+    UNPACKED_BYTES,
+    Factors,
+    RhsPlacement,
+    are_few,
+    rhs_placement,
+    suits_column_dots,
+    suits_dots,
+)
 from ingot.kernel.contraction.unit_blocks import (
     CHUNK_PRODUCTS,
     FEW_UNITS,
@@ -29,81 +49,25 @@ from ingot.kernel.contraction.unit_blocks import (
     packed_blocks,
     streamed_blocks,
 )
-from ingot.kernel.expr import Expr, walk
-from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm.machine_model import L1_WAYS, L2_BYTES, Vectors
-from ingot.support.records import record, replace
-
-MASKED_BITS = 32
-"""Elements of fewer bits have masks in vectors of 512 bits only."""
+from ingot.support.records import record
 
 PACK_BYTES = L2_BYTES // 4
 """Bytes of a packed block of the rhs: it lies on the stack and stays in the L2 cache."""
 
-UNPACKED_BYTES = 300_000
-"""An rhs no larger than this is read in place."""
-
-CROWDED_STEP = 2048
-"""Rows that lie a multiple of this many bytes apart fall into few cache sets: of a block of columns
-the L2 cache keeps only as many rows as it could keep whole. Packing the others made products of 64
-to 192 x 784 x 512 1.3 times as fast (Xeon, one thread, 2026-11-27)."""
-
-UNPACKED_EXTENT = 512
-"""An rhs is read in place, too, if the product has no more rows and columns than this, unless its
-rows fall into few cache sets and the cache does not keep them."""
-
-MAX_DEPTH = 1024
 MAX_PACKED_VECTORS = 4
 """Vectors of a packed panel: one of MAX_DEPTH fits into PACK_BYTES."""
 
 MAX_COLUMNS = 1024
 MAX_CHUNK_PRODUCTS = 16_000_000
-ASSUMED_EXTENT = 256
-"""What a symbolic extent is taken for when blocks are chosen."""
 
-DOT_ROWS, DOT_BLOCK_ROWS = (4, 8, 16), 8
-"""Most rows of a product with a transposed rhs that is computed as dot products, with lanes along
-k, each with its own least depth (`DOT_DEPTHS`); most rows of a block of dot products."""
-
-Factors = Literal["whole", "converted", "words"]
-"""How dot products read operands: as they are, or converted, or several factors in a word."""
-
-DOT_DEPTHS: Mapping[Factors, tuple[int, int, int]] = {
-    "whole": (0, 128, 128),
-    "converted": (0, 128, 512),
-    "words": (64, 256, 512),
-}
-"""The least depth for each of `DOT_ROWS`. Against packing the rhs, f32 took 0.62 of the time
-for 4x64x512, 0.55 to 0.78 for 8 rows of 128 to 512, 0.45 to 0.84 for 9 to 16 of 128 to 3072 (1.2
-for 16x2048x64); bf16 0.65 for 8x512x1000 and 1.14 for 16x256x1000; bytes 0.73 for 4x100x400, 1.25
-for 4x32x200, 0.88 for 8x256x300, 1.31 for 8x128x512, 0.79 for 16x1024x1024, 1.36 for 16x256x1000
-(AVX-512, one thread, 2026-11-27)."""
-
-FEW_ROWS = 16
-"""Up to this many rows, packing the rhs costs more than it gains."""
-
-FEW_BLOCKS = 4
-"""Up to this many register blocks of rows, too, packing the rhs costs more than it gains, if rows
-of the rhs are shorter than the runs that memory delivers fastest. Against packing 30x1245x820 took
-0.93 of the time, 40x1000x1000 0.84, 56x1000x1000 0.92, 32x768x768 0.85, 32x3072x768 0.94,
-64x1024x1024 as long; 40x768x3072, whose rows are longer, 1.08 (AVX-512, one thread, 2026-11-27)."""
 
 DEEP = 1024
 """Depth from which on a product is deep."""
 
-MIN_COLUMN_DOT_DEPTH, MAX_COLUMN_DOT_DEPTH = 64, 8192
-"""Depths of convolutions of few columns that are computed as dot products too, since vectors along
-n would be half empty: deep enough to pay for adding lanes, short enough to pack whole rows."""
-
 MIN_COLUMN_DOT_ROWS = 256
 """Rows of a unit of these convolutions, which pay for packing the columns."""
-
-COLUMN_CYCLES, PACKING_CYCLES, TOTAL_CYCLES = 0.58, 1.6, 1.5
-"""Cycles that a vector along n takes for each row and k, that packing takes for each element of the
-rhs, and that adding the lanes of a dot product takes. By dot products 256x2x256 took 0.33 of the
-time, 256x4x256 0.51, 256x7x256 0.88, 256x4x64 0.6, 29x4x120 0.99, 512x4x512 0.15 (AMD EPYC with
-AVX-512, one thread, 2026-11-27)."""
 
 SHORT_PIECE = 32
 """Rows of the rhs in a piece of k of a product of few rows, if they are shorter than the runs that
@@ -117,9 +81,6 @@ CACHED_PIECE, CACHED_BYTES = 64, 2 * L2_BYTES
 no near cache 0.90, 0.96, 0.97. Unlimited pieces took 0.94 of that in the cache, 1.3 out of it
 (AVX-512, one thread, 2026-11-27)."""
 
-RhsPlacement = Literal["direct", "packed", "transposed", "dots", "packed dots"]
-DOTS: tuple[RhsPlacement, ...] = ("dots", "packed dots")
-
 Reading = Literal["streamed", "deep", "whole"]
 
 PIECES: Mapping[tuple[Reading, RhsPlacement], int] = {
@@ -130,7 +91,7 @@ PIECES: Mapping[tuple[Reading, RhsPlacement], int] = {
 """Products summed before sums go to memory, where these are not as many as possible.
 
 A product of few rows with a large rhs reads this many rows of the rhs at once, each from end to
-end: in place, as many as a set of the L1 cache has lines; packed, so many that a packed block has a
+end: in place, the lines of a set of the L1 cache; packed, so many that a packed block has a
 long run of each. In a deep product, pieces of both operands stay in the L1 cache for all rows and
 columns of a unit."""
 
@@ -146,7 +107,7 @@ class ContractionSchedule:
     """How a contraction kernel runs.
 
     Attributes:
-        swapped: whether lhs and rhs, m and n change places (see `oriented`).
+        swapped: whether lhs and rhs, m and n are exchanged (see `oriented`).
         lanes: lanes of one vector.
         rows: rows of the register block.
         columns: columns of the register block.
@@ -175,11 +136,6 @@ class ContractionSchedule:
     units: int | Dim
     grain: int
     chunks: int | Dim
-
-
-def oriented(kernel: ContractionKernel) -> ContractionKernel:
-    """Return the kernel with lhs and rhs, m and n exchanged: the same sums, transposed."""
-    return replace(kernel, m=kernel.n, n=kernel.m, lhs=kernel.rhs, rhs=kernel.lhs)
 
 
 def schedule_contraction(
@@ -276,12 +232,12 @@ def _block_shape(
     lanes = column_lanes(kernel, vectors)
     rows, columns = block or register_block(m, n, lanes, vectors)
     masks = _has_masks(kernel, vectors, lanes, bits)
-    are_few = _suits_column_dots(kernel, vectors.lanes(bits, 1))
-    rhs: RhsPlacement = "dots" if are_few and _is_dense_along_k(kernel) else "packed dots"
+    are_few = suits_column_dots(kernel, vectors.lanes(bits, 1))
+    rhs: RhsPlacement = "dots" if are_few and is_dense_along_k(kernel) else "packed dots"
     if not are_few:
         kind: Factors = "words" if sizes.factors > 1 else "converted"
-        is_dots = converts and _suits_dots(kernel, kind)
-        rhs = "dots" if is_dots else _rhs_placement(kernel, bits, rows, masks)
+        is_dots = converts and suits_dots(kernel, kind)
+        rhs = "dots" if is_dots else rhs_placement(kernel, bits, rows, masks)
     depth: int | None = _depth(kernel, k, lanes, sizes.factors)
     if are_few:
         lanes, depth = vectors.lanes(bits, 1), k
@@ -304,7 +260,7 @@ def _unit_blocks(kernel: ContractionKernel, sizes: Sizes, shape: _BlockShape) ->
     """Return the rows and columns of a unit; sums that go through a tile fit into it."""
     bits, block = cell_bits(kernel.accumulate), (shape.rows, shape.columns)
     padded = -(-(shape.depth or sizes.k) // (shape.lanes * sizes.factors)) * shape.lanes
-    is_low = _are_few(kernel, bits, shape.rows)
+    is_low = are_few(kernel, bits, shape.rows)
     n_block = _column_block(sizes.n, shape.columns, padded * bits, shape.rhs, is_low)
     if (shape.reading, shape.rhs) == ("streamed", "direct"):
         m_block, n_block = streamed_blocks(sizes.m, sizes.n, block, bits)
@@ -318,11 +274,6 @@ def _unit_blocks(kernel: ContractionKernel, sizes: Sizes, shape: _BlockShape) ->
     if is_split(kernel, shape.depth):
         return min(m_block, multiple(tile // n_block, shape.rows)), n_block
     return m_block, min(n_block, multiple(tile // shape.rows, shape.columns))
-
-
-def has_masks(bits: int, vector_bits: int) -> bool:
-    """Whether elements of `bits` bits are loaded and stored under masks in vectors."""
-    return vector_bits >= 512 or (vector_bits >= 256 and bits >= MASKED_BITS)
 
 
 def is_split(kernel: ContractionKernel, k_block: int | None) -> bool:
@@ -344,161 +295,12 @@ def _dot_columns(rows: int, vectors: Vectors) -> int:
     return max(1, min(8, (vectors.registers - 2 - rows) // (rows + 1)))
 
 
-def assumed(extent: int | Dim) -> int:
-    """Return an extent, or what a symbolic one is taken for."""
-    return extent if isinstance(extent, int) else ASSUMED_EXTENT
-
-
-# ---- how operands are read
-
-
-def cell_bits(accumulate: DType) -> int:
-    """Return the bits of a sum in registers and buffers."""
-    return max(8, accumulate.bits)
-
-
-def is_plain(operand: Expr, names: tuple[str, ...], accumulate: DType) -> bool:
-    """Whether an operand is a load with strides along the axes `names`, in the sum's own type.
-
-    Of complex numbers sums need parts in another order than operands have them.
-    """
-    if operand.op != "load" or operand.args or operand.dtype is not accumulate:
-        return False
-    if accumulate is PRED or accumulate.is_complex:
-        return False
-    return all(stride(operand.payload.index, name) is not None for name in names)
-
-
-def has_plain_lhs(kernel: ContractionKernel) -> bool:
-    """Whether the lhs is read where it lies."""
-    names = (kernel.m.name, kernel.k.name)
-    return kernel.patches is None and is_plain(kernel.lhs, names, kernel.accumulate)
-
-
-def stride(index: int | Dim, name: str) -> int | Dim | None:
-    """Return the step of an index along an axis when it is the same everywhere, else None."""
-    step = coefficient(index, name)
-    if step is None or any(symbol[0] in "@$" for symbol in symbols_of((step,))):
-        return None
-    return step
-
-
-def stores_sums(kernel: ContractionKernel) -> bool:
-    """Whether the kernel stores its sums as they are, row by row."""
-    if len(kernel.stores) != 1:
-        return False
-    (store,) = kernel.stores
-    if store.value.op != "accumulator" or kernel.accumulate is PRED:
-        return False
-    return store.is_simple and _has_rows(kernel, store.index)
-
-
-def _has_rows(kernel: ContractionKernel, index: int | Dim) -> bool:
-    along = stride(index, kernel.n.name)
-    return (along == 1 or kernel.n.extent == 1) and stride(index, kernel.m.name) is not None
-
-
 def _has_masks(kernel: ContractionKernel, vectors: Vectors, lanes: int, bits: int) -> bool:
     """Whether vectors along n may be loaded and stored in place, the last one under a mask."""
     extent = kernel.n.extent
     if isinstance(extent, int) and extent % lanes == 0:
         return True
     return lanes > 1 and has_masks(bits, vectors.bits)
-
-
-def _rhs_placement(kernel: ContractionKernel, bits: int, rows: int, masks: bool) -> RhsPlacement:
-    names = (kernel.n.name, kernel.k.name)
-    if is_plain(kernel.rhs, names, kernel.accumulate):
-        if has_plain_lhs(kernel) and _suits_dots(kernel, "whole"):
-            return "dots"
-        along = stride(kernel.rhs.payload.index, kernel.n.name)
-        if masks and (along == 1 or kernel.n.extent == 1) and _stays(kernel, bits, rows):
-            return "direct"
-    across = _unit_strides(kernel.rhs, kernel.k.name) > _unit_strides(kernel.rhs, kernel.n.name)
-    return "transposed" if across and kernel.n.extent != 1 else "packed"
-
-
-def _suits_dots(kernel: ContractionKernel, factors: Factors) -> bool:
-    """Whether there are few rows, and k has stride one in both operands (which are plain)."""
-    m, n, k = kernel.m.extent, kernel.n.extent, kernel.k.extent
-    depth = k if isinstance(k, int) else 0
-    depths = zip(DOT_ROWS, DOT_DEPTHS[factors], strict=True)
-    most_rows = max((rows for rows, least in depths if depth >= least), default=0)
-    if not isinstance(m, int) or m > most_rows or kernel.accumulate is PRED:
-        return False
-    lhs, rhs = (_loaded(item).payload.index for item in (kernel.lhs, kernel.rhs))
-    if any(stride(index, kernel.k.name) != 1 for index in (lhs, rhs)):
-        return False
-    return n == 1 or stride(rhs, kernel.n.name) != 1
-
-
-def _loaded(operand: Expr) -> Expr:
-    """Return the load of an operand that is one, converted or not."""
-    while operand.op == "convert":
-        (operand,) = operand.args
-    return operand
-
-
-def _suits_column_dots(kernel: ContractionKernel, lanes: int) -> bool:
-    """Whether columns fill half a vector at most, and dot products are quicker with them."""
-    m, n, k = (axis.extent for axis in (kernel.m, kernel.n, kernel.k))
-    if kernel.accumulate is PRED or not isinstance(n, int) or not isinstance(k, int):
-        return False
-    if 2 * n > lanes or k > MAX_COLUMN_DOT_DEPTH:
-        return False
-    if kernel.patches is not None:
-        return k >= MIN_COLUMN_DOT_DEPTH and kernel.patches.along_k
-    if not has_plain_lhs(kernel) or stride(kernel.lhs.payload.index, kernel.k.name) != 1:
-        return False
-    m = assumed(m)
-    packing = 0 if _is_dense_along_k(kernel) else PACKING_CYCLES * n * k
-    dots = m * n * (-(-k // lanes) + TOTAL_CYCLES)
-    return n > 1 and dots + packing < COLUMN_CYCLES * m * k
-
-
-def _is_dense_along_k(kernel: ContractionKernel) -> bool:
-    """Whether columns of the rhs can be read in vectors along k where they lie."""
-    names = (kernel.n.name, kernel.k.name)
-    if not is_plain(kernel.rhs, names, kernel.accumulate):
-        return False
-    return stride(kernel.rhs.payload.index, kernel.k.name) == 1
-
-
-def _unit_strides(operand: Expr, name: str) -> int:
-    return sum(
-        1
-        for item in walk((operand,))
-        if item.op == "load" and coefficient(item.payload.index, name) == 1
-    )
-
-
-def _stays(kernel: ContractionKernel, bits: int, rows: int) -> bool:
-    """Whether reading the rhs where it lies is better than packing it."""
-    m, n, k = (axis.extent for axis in (kernel.m, kernel.n, kernel.k))
-    if _are_few(kernel, bits, rows):
-        return True
-    if isinstance(n, int) and isinstance(k, int) and n * k * bits // 8 <= UNPACKED_BYTES:
-        return True
-    if kernel.patches is not None and isinstance(n, int):
-        # Patches are packed again for each block of columns; pieces of k stay in the cache.
-        return n * MAX_DEPTH * bits // 8 <= UNPACKED_BYTES
-    step = stride(kernel.rhs.payload.index, kernel.k.name)
-    row_bytes = step * bits // 8 if step and isinstance(step, int) else CROWDED_STEP
-    is_crowded = row_bytes % CROWDED_STEP == 0
-    if not isinstance(m, int) and not is_crowded:
-        # Rows may be few; packing for few costs more than many gain by it.
-        return isinstance(k, int)
-    if is_crowded and isinstance(k, int) and k * row_bytes > L2_BYTES:
-        return False
-    return all(isinstance(size, int) and size <= UNPACKED_EXTENT for size in (m, n))
-
-
-def _are_few(kernel: ContractionKernel, bits: int, rows: int) -> bool:
-    """Whether there are so few rows that packing the rhs costs more than it gains."""
-    m, n, most = kernel.m.extent, kernel.n.extent, max(2 * rows, FEW_ROWS)
-    if isinstance(n, int) and n * bits // 8 < STREAM_BYTES[0] and kernel.patches is None:
-        most = max(most, FEW_BLOCKS * rows)
-    return isinstance(m, int) and m <= most
 
 
 # ---- cache blocks and chunks
@@ -579,6 +381,6 @@ def _reading(kernel: ContractionKernel, bits: int, rows: int) -> Reading:
     n, k = kernel.n.extent, kernel.k.extent
     if kernel.patches is not None or not (isinstance(n, int) and isinstance(k, int)):
         return "whole"
-    if _are_few(kernel, bits, rows) and n * k * bits // 8 > UNPACKED_BYTES:
+    if are_few(kernel, bits, rows) and n * k * bits // 8 > UNPACKED_BYTES:
         return "streamed"
     return "deep" if k >= DEEP else "whole"

@@ -34,9 +34,11 @@ from ingot.analysis.direct_convolution import (
 from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
 from ingot.hlo.dim import Dim, ceil_div, maximum
 from ingot.hlo.dtype import DType
+from ingot.kernel.contraction.operands import (
+    cell_bits,
+)
 from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import most_rows
-from ingot.kernel.contraction.schedule import cell_bits
 from ingot.kernel.convolution.direct_parts import (
     MAX_ALL_CHUNKS,
     MAX_CHUNKS,
@@ -150,7 +152,7 @@ def _plan(sizes: Sizes, element: DType, block: RegisterBlock) -> Direct:
 
 @dataclass(slots=True)
 class _Used:
-    """Parts, and what they take: chunks of packing and of units, elements of scratch."""
+    """Parts, with their chunks of packing and of units, and their elements of scratch."""
 
     packing: int = 0
     chunks: int | Dim = 0

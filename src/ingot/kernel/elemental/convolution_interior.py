@@ -37,7 +37,7 @@ class Bound:
 
 @record
 class Interior:
-    """An operand without its masks, and what must hold for that."""
+    """An operand without its masks, and the condition under which that is right."""
 
     value: Expr
     bounds: tuple[Bound, ...]

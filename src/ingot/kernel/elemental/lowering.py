@@ -34,7 +34,7 @@ class ElementalLowering:
     """Lowers values of one fused computation.
 
     Attributes:
-        rules: what each opcode does that is not elementwise.
+        rules: the lowering of each opcode that is not elementwise.
         mapped: what an op does that has no rule, but an indexing map.
         buffers: buffer number per parameter instruction.
         extents: extents of axes, for index simplification.

@@ -78,7 +78,7 @@ def within(position: int | Dim, size: int | Dim, point: Point) -> Expr:
 def inside(value: Expr, count: int | Dim) -> Expr | None:
     """Return the mask 0 <= value < count of an integer of any type; None: it always holds.
 
-    Seen as unsigned, what is negative is larger than any count: one comparison, in the value's
+    As an unsigned number, a negative index is larger than any count: one comparison, in the value's
     own width.
     """
     element = value.dtype

@@ -45,7 +45,7 @@ class Windowed:
 
     Attributes:
         extents: the extents of these axes.
-        fold: what is folded at the op's frame and these axes.
+        fold: returns the folded value at the op's frame and these axes.
     """
 
     extents: Callable[[Instruction], tuple[int | Dim, ...]]

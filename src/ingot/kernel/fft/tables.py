@@ -120,7 +120,7 @@ def chirp(length: int) -> Numbers:
 def chirp_spectrum(length: int, padded: int) -> Numbers:
     """Return the transform over `padded` elements of the conjugated chirp, over `padded`.
 
-    All conjugated, for the product with what is conjugated for the transform back.
+    All conjugated, for the product with the conjugate before the transform back.
     """
     kernel = np.zeros(padded, np.complex128)
     conjugated = chirp(length).conj()

@@ -50,7 +50,7 @@ FEW = 16
 """An outermost axis of fewer positions shares a box out badly."""
 
 FILLED = -1
-"""Source of what is filled."""
+"""Source of boxes that are filled with a value."""
 
 
 @record

@@ -49,7 +49,7 @@ SHORT = 8
 """Extents below stay numbers, and so do steps below from lane to lane."""
 
 PLAIN = frozenset({0.0, 0.5, 1.0, 2.0, float("inf")})
-"""Magnitudes of constants that stay numbers: they are part of what is computed."""
+"""Magnitudes of constants that stay numbers: they define the computation."""
 
 OWN_NUMBERS = "its code depends on its numbers"
 IN_TILES = "it runs in square tiles"

@@ -100,7 +100,7 @@ def _is_candidate(kernel: LoopKernel) -> bool:
 
 
 def _is_result(store: Store) -> bool:
-    """Whether a store is of what was folded; indices may be stored in a wider type."""
+    """Whether a store is of a folded value; indices may be stored in a wider type."""
     value = store.value.args[0] if store.value.op == "convert" else store.value
     return store.is_simple and value.op == "reduced"
 

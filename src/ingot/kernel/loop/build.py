@@ -181,10 +181,10 @@ class LoopBuilder:
         self.stores.setdefault(key, []).append(Store(buffer, where, value))
 
     def passes(self) -> tuple[Pass, ...]:
-        """Return the passes in order; what is written once a grid point is written at the end.
+        """Return the passes in order; values written once for each grid point are written last.
 
-        So no result is written before all that the others read has been read, and results may lie
-        where operands did (`analysis.in_place`).
+        So every operand is read before a result is written, and a result may take the memory of
+        an operand (`analysis.in_place`).
         """
         once = [key for key in self.stores if not key[1]]
         last = max((key[0] for key in (*self.stores, *self.reductions)), default=0)

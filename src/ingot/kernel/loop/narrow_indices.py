@@ -68,7 +68,7 @@ class _Arguments(Rewriter):
     """Has both indices of a combiner in s32; it compares and chooses alone."""
 
     def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
-        """Return an argument, or what is compared or chosen, with the type that it has now."""
+        """Return an argument, or a compared or chosen value, with the type that it has now."""
         element = item.dtype
         if item.op == "argument":
             element = S32 if item.payload % 2 else element

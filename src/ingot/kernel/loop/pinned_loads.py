@@ -6,7 +6,7 @@ that holds at one position along it. Such a load is in its buffer at every other
 its index is taken at that one.
 
 Invariant: only loads that their masks make at exactly one position of the axis, whatever the other
-axes are; where a mask is off, what is read is not chosen.
+axes are; where a mask is off, the loaded value is not chosen.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class KernelPass:
 
 
 def _cache_rows_of_passes(kernel: LoopKernel) -> LoopKernel:
-    """Cache rows where lanes run along them: lanes along the grid would need a row each."""
+    """Return the kernel with rows cached where lanes run along them, not along the grid."""
     made = cache_rows(kernel)
     return made if made is kernel or grid_vector_axis(kernel) is None else kernel
 
@@ -77,20 +77,18 @@ ORDER = (
     Order("join-short-rows", "join-short-runs", "rows end to end have no axis to read across"),
     Order("collapse-axes", "unroll-windows", "a window along two axes may be one along one"),
     Order("join-short-rows", "unroll-short-rows", "joined rows have lanes and need no copies"),
-    Order("unroll-short-rows", "unroll-and-jam", "what has no loops left has no folds to join"),
+    Order("unroll-short-rows", "unroll-and-jam", "a kernel without loops has no folds to join"),
     Order("join-short-rows", "unroll-stacks", "joined rows have lanes and need no copies"),
     Order("unroll-stacks", "select-to-index", "positions that are known choose nothing"),
     Order("unroll-and-jam", "select-to-index", "copies of a point choose by the same masks"),
     Order("unroll-windows", "select-to-index", "copies of a point choose by the same masks"),
     Order("unroll-short-rows", "select-to-index", "copies of a point choose by the same masks"),
-    Order(
-        "unroll-short-rows", "reuse-stores", "passes that become one compute what they share once"
-    ),
+    Order("unroll-short-rows", "reuse-stores", "passes that become one compute shared values once"),
     Order("unroll-and-jam", "reuse-stores", "points are joined that store nothing in between"),
-    Order("reuse-stores", "select-to-index", "what is read again needs no masks"),
+    Order("reuse-stores", "select-to-index", "a value that is read again needs no masks"),
     Order("select-to-index", "unmask-loads", "fewer masks remain to be proven needless"),
     Order("unmask-loads", "narrow-indices", "masks that hold need no numbers"),
-    Order("unroll-short-rows", "cache-rows", "what is unrolled has no rows to keep"),
+    Order("unroll-short-rows", "cache-rows", "an unrolled row needs no cache"),
 )
 
 PIPELINE_NAME = "kernel"

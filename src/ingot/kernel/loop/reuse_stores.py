@@ -21,7 +21,7 @@ LEAST_SAVED = 3
 
 
 def reuse_stores(kernel: LoopKernel) -> LoopKernel:
-    """Return the kernel with what it has stored read by later passes over the same axes."""
+    """Return the kernel with stored values read back by later passes over the same axes."""
     passes = list(kernel.passes)
     if kernel.serial:
         return kernel

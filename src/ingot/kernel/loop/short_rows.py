@@ -182,7 +182,7 @@ def _computes_elements(kernel: LoopKernel) -> bool:
 
 
 def _divisions(where: int | Dim, axis: Axis) -> list[Atom]:
-    """Return what is divided in an index that varies with an axis."""
+    """Return the dividends in an index that vary with an axis."""
     terms = () if isinstance(where, int) else where.terms
     atoms = [atom for key, _ in terms for atom in key if atom.function]
     return [atom for atom in atoms if axis.name in symbols_of((atom.left, atom.right))]

@@ -122,6 +122,6 @@ def _positions(axis: Axis) -> range:
 def _at(item: Pass, axes: Sequence[Axis], position: tuple[int, ...]) -> tuple[Store, ...]:
     """Return the stores of a pass at one position of axes."""
     names = [axis.name for axis in axes]
-    there = {name: (place, place) for name, place in zip(names, position, strict=True)}
+    there = {name: (index, index) for name, index in zip(names, position, strict=True)}
     narrowed = RangeSimplifier(there).sweep(item)
     return AxisSubstitution(dict(zip(names, position, strict=True))).sweep(narrowed).stores

@@ -97,7 +97,7 @@ def _joint_stores(
 ) -> tuple[Store, ...]:
     """Return the stores of several operands, whose combined values may use each other's."""
     element, values, mask = target
-    # A value that the index need not use: what is read here changes from update to update.
+    # A value that the index need not use: the value read here changes from update to update.
     used = values or (ex.index(0),)
     arguments = [
         ex.load(first + number, element, update.dtype, used, mask)

@@ -21,7 +21,7 @@ from ingot.kernel.ir import Axis, Buffer, LoopKernel
 from ingot.support.records import record
 
 PLACES_AHEAD = 256
-"""Indices of a block: what was stored 64 ago is there, 256 are as fast as more."""
+"""Indices of a block: an index stored 64 ago has reached the cache; more than 256 are no faster."""
 
 LEAST_AHEAD = 64
 """Shorter axes have no indices ahead."""

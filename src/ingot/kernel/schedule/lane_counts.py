@@ -136,7 +136,7 @@ def _width(element: DType, of_parts: bool) -> int:
 
 
 def is_chain(kernel: LoopKernel, vectors: Vectors) -> bool:
-    """Whether a kernel computes its points alone, by many ops on what lies side by side.
+    """Whether a kernel computes its points alone, by many ops on neighbouring elements.
 
     What is between two of them then fits the registers where there are 32, and the eight for masks,
     whoever gives them out.

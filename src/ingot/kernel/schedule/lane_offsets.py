@@ -189,21 +189,21 @@ def cover(offsets: tuple[int, ...], most: int) -> Cover | None:
     count = -(-reach // length)
     if length == 1 or count > most:
         return _cover_of_stretches(offsets)
-    places = tuple(divmod(offset - least, length) for offset in offsets)
+    parts = tuple(divmod(offset - least, length) for offset in offsets)
     back = count * length - reach
     last = count - 1
     return Cover(
         (*(least + length * number for number in range(last)), least + reach - length),
         length,
-        tuple((part, at + back if part == last else at) for part, at in places),
+        tuple((part, at + back if part == last else at) for part, at in parts),
     )
 
 
 def _cover_of_stretches(offsets: tuple[int, ...]) -> Cover | None:
     """Return the vectors where elements lie in distant runs of equal length."""
-    places = sorted(set(offsets))
-    starts = [at for before, at in pairwise((places[0] - 2, *places)) if at != before + 1]
-    length = len(places) // len(starts)
+    reached = sorted(set(offsets))
+    starts = [at for before, at in pairwise((reached[0] - 2, *reached)) if at != before + 1]
+    length = len(reached) // len(starts)
     is_even = all(at + step in offsets for at in starts for step in range(length))
     if length < 2 or length.bit_count() > 1 or not is_even or len(starts) > MOST_STRETCHES:
         return None

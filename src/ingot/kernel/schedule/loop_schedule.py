@@ -2,7 +2,7 @@
 """The schedule of a loop kernel: `decide` makes it, the emitters spell it out.
 
 A schedule says how the work is divided into units and how many lanes each pass has. Its `strategy`
-says what is special about the loops of a unit. Each strategy has a record here with its own
+describes the special loops of a unit. Each strategy has a record here with its own
 numbers, a function that decides whether a kernel takes it (`decide`), and an emitter
 (`cpu.emit.loop.kernel`). A kernel has one strategy.
 
@@ -189,7 +189,7 @@ class LoopSchedule:
         units: number of units.
         grain: units per chunk.
         chunks: number of chunks.
-        strategy: what is special about the loops of a unit.
+        strategy: the special loops of a unit.
         large_buffers: buffers that caches do not hold: lanes gathered from them are better read one
             by one.
         gather_bits: bits of the integers that hold indices of gathers computed ahead

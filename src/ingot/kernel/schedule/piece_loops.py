@@ -30,7 +30,7 @@ class PieceLoop:
     """The loop over one piece of the vector axis.
 
     Attributes:
-        kernel: what is computed, at positions from 0 on.
+        kernel: the loops of the piece, at positions from 0 on.
         first: position of the kernel's vector axis at which the piece begins.
         length: its positions.
         lanes: lanes of a block.
@@ -91,7 +91,7 @@ def _loops(
 def _distinct(
     kernel: LoopKernel, cut: Cut, band: Mapping[str, Range]
 ) -> list[tuple[Range, tuple[Pass, ...]]]:
-    """Return the pieces with what they compute, neighbours that do the same as one."""
+    """Return the pieces with their loops; neighbours with equal loops are one."""
     found: list[tuple[Range, tuple[Pass, ...]]] = []
     for first, last in cut.ranges():
         here = {**band, cut.axis.name: (first, last)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of a grid counted from their beginnings, where more is known of what they read.
+"""Pieces of a grid counted from their beginnings, where more is known of their indices.
 
 Padding shifts indices by the padding before: `x[floordiv(i-3,2)]` where `mod(i-3,2)` is 0. Counted
 from the beginning of its piece, 3, the index is `floordiv(i,2)`: never negative, and a pattern that

@@ -226,7 +226,7 @@ def _narrowed(item: Pass, ranges: tuple[tuple[str, Range], ...]) -> Pass:
 
 
 class RangeSimplifier(Rewriter):
-    """Simplifies expressions by what is known of axes."""
+    """Simplifies expressions by the known ranges of axes."""
 
     def __init__(self, ranges: Mapping[str, Range]) -> None:
         """Know that each named axis stays within its range."""

@@ -82,7 +82,7 @@ class LoopRequest:
     """A loop kernel that wants a schedule.
 
     Attributes:
-        kernel: what is to run.
+        kernel: the kernel to schedule.
         vectors: what the target's registers hold.
     """
 

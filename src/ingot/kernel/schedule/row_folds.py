@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that are folded together: as many as a register has lanes.
+"""Rows that are folded together: one for each lane of a register.
 
 Each row is folded along itself in lanes. Joining the lanes of one row takes a chain of steps on
 half as many lanes each time. Joining the lanes of many rows at once, whole registers of halves of
@@ -40,7 +40,7 @@ def rows_together(kernel: LoopKernel, lanes: int, rows: int) -> Axis | str:
     if not first.reductions or first.stores or first.is_running or not rest:
         return NO_ROWS
     if any(item.axes or item.reductions for item in rest):
-        return "what follows the fold loops over the rows again"
+        return "a pass after the fold loops over the rows again"
     truths = any(value.dtype is PRED for fold in first.reductions for value in fold.inputs)
     if truths or not all(map(starts_from_identity, first.reductions)):
         return "a fold does not start from its identity"

@@ -56,7 +56,7 @@ def staged_rows(kernel: LoopKernel, axis: Axis, lanes: int) -> int:
 def bits_of_updates(kernel: LoopKernel) -> int:
     """Return the bits of the indices that staged updates go to."""
     store = _only_store(kernel)
-    assert store is not None, "what is staged is one store"
+    assert store is not None, "a staged kernel has one store"
     return bits_of_index(store.index, kernel.buffers[store.buffer], kernel.grid)
 
 

@@ -18,7 +18,7 @@ from ingot.kernel.ir import Axis, LoopKernel
 from ingot.llvm.machine_model import L1_WAYS, L2_BYTES
 
 STREAMED_ROWS = L1_WAYS
-"""Rows that are read at once: as many as a set of the L1 cache has lines."""
+"""Rows that are read at once: the lines of a set of the L1 cache."""
 
 LEAST_BYTES = L2_BYTES // 2
 """Smaller arrays stay in the L2 cache."""

@@ -55,7 +55,7 @@ def shared_keys(key: Expr, element: DType) -> tuple[int, ...] | None:
     """Return the keys that several values of `element` have; None if they cannot be told from keys.
 
     Args:
-        key: what is compared, over argument 0 of type `element`.
+        key: the compared expression, over argument 0 of type `element`.
         element: element type of the operand.
 
     Returns:

@@ -141,10 +141,10 @@ class KeyedForm:
     """What sorts by one key must have in common to share code.
 
     Attributes:
-        key: what is compared, of argument 0; an integer, a truth value, a float in total order.
+        key: the compared expression, of argument 0: an integer, a truth value or an ordered float.
         descending: whether greater keys come first.
         elements: element types of the operands; the first holds the keys.
-        record: what is sorted for each element.
+        record: the values that are sorted for each element.
     """
 
     key: Expr

@@ -197,7 +197,7 @@ class MathEmitter:
         return self.builder.and_(self.compare("oge", a, self.smallest_normal), finite)
 
     def _by_register(self, emit: Callable[[Type, Sequence[Value]], Value], *values: Value) -> Value:
-        """Return what an instruction on whole registers makes of values of any lane count."""
+        """Apply an instruction on whole registers to values of any number of lanes."""
         builder, lanes = self.builder, SCALING_BITS // self.type.element.bits
         register = vector(self.type.element, lanes)
         if not self.type.is_vector:

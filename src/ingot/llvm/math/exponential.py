@@ -47,7 +47,7 @@ def scale(m: MathEmitter, value: Value, exponent: Value) -> Value:
 
 
 def scaled_exp(m: MathEmitter, x: Value, offset: int = 0) -> Value:
-    """Return 2^offset exp(x); a negative offset keeps what would overflow."""
+    """Return 2^offset exp(x); a negative offset avoids an overflow."""
     if not (m.is_f32 and m.has_scaling):
         # Else the polynomial is positive for every r, and VSCALEF makes it infinite, or +inf of NaN
         # and the exponent +inf.
@@ -209,7 +209,7 @@ def _tanh_f64(m: MathEmitter, a: Value, x: Value) -> Value:
     z = m.mul(r, r)
     rest = m.mul(m.mul(r, z), m.polynomial(z, rows.TANH_REDUCED_F64))
     t = m.add(high, m.fma(n, m.c(-LN2_LOW_F64 / 2), rest))
-    # The integer stands in the last bits; what lies before it is shifted out.
+    # The integer stands in the last bits; the bits before it are shifted out.
     shift = m.builder.shl(m.bits(shifted), m.i(m.mantissa_bits))
     s = m.from_bits(m.builder.add(m.bits(m.c(1.0)), shift))
     less = m.fma(s, m.c(TANH_UNIT), m.c(-TANH_UNIT))

@@ -7,7 +7,7 @@ edges join. Loops usually start from constants and arguments, which must not be 
 get their copies first. Copies that a module came with are dropped before that: a copy is the same
 value, and where it needs its own buffer it is added again.
 
-A copy of an operand goes right before its user. Copies of what a computation returns go to its
+A copy of an operand goes right before its user. Copies of results of a computation go to its
 end, and are parallel moves: each comes after those that read the buffer that it writes. In a cycle
 (a swap), a second copy saves the value of one before all moves, and its move becomes the last. A
 move that still interferes in the next round is saved too. That always ends: an edge has at most two
@@ -53,7 +53,7 @@ class CopyInsertion(Pass):
     limit: int = 64
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """Drop copies, then add what is needed until every edge joins."""
+        """Drop copies, then add those that are needed until every edge joins."""
         changed = drop_copies(module)
         moves = _Moves()
         fixed = list(_fixed_starts(module))
@@ -148,7 +148,7 @@ class _Move:
 
 
 def order_moves(moves: Sequence[_Move], save: Callable[[Instruction], None]) -> list[Instruction]:
-    """Return moves such that each comes after all that read what it writes.
+    """Return moves in an order in which each comes after the readers of its target.
 
     In a cycle of moves, `save` is called for one of them, and it comes last.
     """

@@ -2,7 +2,7 @@
 """Double loops: the body of a loop that would copy its state is run twice for each trip.
 
 A step of a stencil reads neighbours, so it cannot be written over the state that it reads, and one
-of two states that change places would be lost. Each trip would end with copies. With two steps in a
+of two states that are exchanged would be lost. Each trip would end with copies. With two steps in a
 trip the second one writes where the first one read: no copies are left, and each step has the two
 buffers that it had before. A step that is left over runs before the loop.
 

@@ -3,7 +3,7 @@
 
 The runtime moves one array between groups of devices, and folds it by a common op while it moves
 (`semantics.foreign_calls.RUNTIME_COLLECTIVES`): those collectives stay as they are. One of several
-arrays becomes one for each; other reducers fold what was gathered, in our own fused kernels. The
+arrays becomes one for each; other reducers fold the gathered values, in our own fused kernels. The
 order follows from sizes and the group, so the result is the same in every run and on all devices.
 On one device each of these ops is its operand.
 

@@ -34,7 +34,7 @@ class ConditionalToSelect(Pass):
     concerns: ClassVar[frozenset[str] | None] = frozenset({"conditional"})
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite what every reachable op applies to elements."""
+        """Rewrite the computations that reachable ops apply to elements."""
         changed = False
         for computation in module.post_order():
             for op in computation.instructions:

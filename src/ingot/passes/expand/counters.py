@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counters and wide words for random bits: indices, sizes and 32-bit halves as HLO.
 
-Everything is elementwise over iotas, so that random bits fuse with what reads them, and sizes may
+Everything is elementwise over iotas, so that random bits fuse with their users, and sizes may
 be symbolic.
 """
 

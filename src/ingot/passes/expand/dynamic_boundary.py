@@ -135,7 +135,7 @@ def with_size(
 
 
 def at_bounds(build: Builder, value: Instruction) -> Instruction:
-    """Return an array at its bounds; what lies behind its sizes is anything."""
+    """Return an array at its bounds; elements behind its sizes are undefined."""
     for _, dim in dynamic_dims([value.shape]):
         marks = list(value.shape.bounded)
         marks[dim] = False
@@ -172,5 +172,5 @@ def elements_of(build: Builder, value: Instruction) -> Iterator[Instruction]:
 
 
 def results_of(build: Builder, root: Instruction) -> list[Instruction]:
-    """Return what a computation gives back: the elements of its root, or the root."""
+    """Return the results of a computation: the elements of its root, or the root."""
     return list(elements_of(build, root)) if root.shape.is_tuple else [root]

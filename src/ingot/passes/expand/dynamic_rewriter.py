@@ -183,7 +183,7 @@ class Rewriter:
         return rule.sizes(op, [self.of(operand) for operand in op.operands])
 
     def general(self, op: Instruction) -> None:
-        """Rewrite an op that moves nothing across a border: mask what it must not see."""
+        """Rewrite an op that moves nothing across a border: mask elements behind the size."""
         sizes = self.result_sizes(op)
         if is_elementwise(op):
             sizes = self._joined(op, sizes)

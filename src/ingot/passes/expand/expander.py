@@ -24,7 +24,7 @@ class Expander(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""
         changed, opcodes = False, self.concerns
-        assert opcodes is not None, "an expander says what it replaces"
+        assert opcodes is not None, "an expander names the opcodes that it replaces"
         for computation in module.post_order():
             for op in [i for i in computation.post_order() if i.opcode in opcodes]:
                 if op.parent is None:

@@ -31,7 +31,7 @@ class ConvolutionTypeCanonicalizer(Expander):
     )
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the converted sum; the op itself where it gives what it sums."""
+        """Return the converted sum; the op itself if its type is that of the sum."""
         result = op.shape.dtype
         if all(operand.shape.dtype is result for operand in op.operands[:2]):
             return op

@@ -102,7 +102,7 @@ def _folded(op: Instruction, build: Builder) -> Instruction:
 def _untransposed(
     value: Instruction, taken: tuple[int, ...]
 ) -> tuple[Instruction, tuple[int, ...]]:
-    """Return what a value is the transpose of, and where each of its dimensions is there.
+    """Return the source of a transpose, and where each dimension of the value is in it.
 
     A transpose that changes the order of dimensions of the result, which are not `taken`, stays.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ragged-all-to-all` as gathers: which row of which device lands in each row of the output.
 
-Every device gathers what all others send and where; each output row then looks up its source. The
+Every device gathers all rows and their targets; each output row then looks up its source. The
 rows that nobody sends to keep the output operand's.
 """
 

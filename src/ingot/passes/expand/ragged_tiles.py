@@ -219,7 +219,7 @@ def _body(
 
 
 class _Tile:
-    """The rows of one trip: from `start`, as many as a tile has, those before `end`.
+    """The rows of one trip: a tile of rows from `start`, those before `end`.
 
     A slice that would leave the array begins earlier, at `first`.
     """

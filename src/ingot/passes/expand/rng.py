@@ -2,7 +2,7 @@
 """`rng` as random bits of the program's own generator, and that generator as a call.
 
 The generator is Philox with a 128-bit counter. Every `rng` and `rng-get-and-update-state` of a
-program has a counter range of its own (the number of the call in the high word), so what one draws
+program has a counter range of its own (the number of the call in the high word), so one draw
 does not depend on the order in which ops run. The counters live as long as the executable: the
 first execution always draws the same numbers, the next ones go on. The seed is
 `INGOT_RANDOM_SEED`.

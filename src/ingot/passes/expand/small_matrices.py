@@ -5,7 +5,7 @@
 than the call of a routine takes. Their elements become arrays over the batch, and the operations
 kernels over it. Runs behind `custom-call-layouts`: a matrix lies column by column.
 
-Invariant: pivots, `info` and what is stored are those of LAPACK; rounding is not.
+Invariant: pivots, `info` and stored values are those of LAPACK; rounding is not.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class _Batch:
         flat = build.reshape_to(matrix, (self.count, columns, rows))
         return build.transpose(flat, dimensions=(1, 2, 0))
 
-    def part(self, array: Instruction, *place: int | None) -> Instruction:
+    def part(self, array: Instruction, *index: int | None) -> Instruction:
         """Return the part at some positions of the leading dimensions; None: all of one."""
         build, dims = self.build, array.shape.dims
-        wanted = (*place, *[None] * (len(dims) - len(place)))
+        wanted = (*index, *[None] * (len(dims) - len(index)))
         pairs = list(zip(wanted, dims, strict=True))
         box = tuple((0, size, 1) if at is None else (at, at + 1, 1) for at, size in pairs)
         kept = tuple(size for at, size in pairs if at is None)
@@ -105,17 +105,17 @@ def _getrf(batch: _Batch) -> Instruction:
     """L below U, the rows exchanged (from 1), and the first pivot that is zero."""
     build, (matrix, _, infos) = batch.build, batch.call.shape.elements
     a, info = batch.elements(batch.call.operands[0]), batch.none_failed
-    size, places = len(a), list[Instruction]()
+    size, rows = len(a), list[Instruction]()
     for k in range(size):
-        best, place = build.abs(a[k][k]), batch.number(k + 1, info)
+        best, row = build.abs(a[k][k]), batch.number(k + 1, info)
         for i in range(k + 1, size):
             here = build.abs(a[i][k])
             is_more = build.compare(here, best, direction="GT")
             best = build.select(is_more, here, best)
-            place = build.select(is_more, batch.number(i + 1, info), place)
-        places.append(place)
+            row = build.select(is_more, batch.number(i + 1, info), row)
+        rows.append(row)
         for i in range(k + 1, size):
-            moves = build.compare(place, batch.number(i + 1, info), direction="EQ")
+            moves = build.compare(row, batch.number(i + 1, info), direction="EQ")
             upper, lower = a[k], a[i]
             a[k] = [build.select(moves, y, x) for x, y in zip(upper, lower, strict=True)]
             a[i] = [build.select(moves, x, y) for x, y in zip(upper, lower, strict=True)]
@@ -126,7 +126,7 @@ def _getrf(batch: _Batch) -> Instruction:
             row[k] = build.select(is_zero, row[k], build.divide(row[k], pivot))
             for j in range(k + 1, size):
                 row[j] = batch.less(row[j], row[k], a[k][j])
-    pivots = batch.stored(batch.joined(places), batch.call.shape.elements[1])
+    pivots = batch.stored(batch.joined(rows), batch.call.shape.elements[1])
     return build.tuple(batch.matrix(a, matrix), pivots, build.reshape_to(info, infos.dims))
 
 
@@ -179,7 +179,7 @@ class _Routine:
     """A routine that is written out.
 
     Attributes:
-        emit: adds what it computes.
+        emit: adds its computation.
         operands: how many operands it has.
         results: dimensions of its results behind those of the batch: `n` of a matrix's rows; none
             where there is one result, which is like the last operand.
@@ -207,7 +207,7 @@ class SmallMatrixExpander(Expander):
     concerns: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return what a routine computes; the call itself where matrices are large or few."""
+        """Return the results of a routine; the call itself if matrices are large or few."""
         found = _TARGET.fullmatch(op.attributes.custom_call_target)
         routine = _ROUTINES.get(found[1]) if found else None
         if routine is None or len(op.operands) != routine.operands or not _is_small(op):

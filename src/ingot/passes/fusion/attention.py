@@ -133,7 +133,7 @@ def _between(found: Attention) -> dict[Instruction, None]:
 
 
 def _is_by_element_or_row(found: Attention, between: dict[Instruction, None]) -> bool:
-    """Whether all between the products is of a score, or of a row, and what is at its own index.
+    """Whether every op between the products computes a score, or a row, from its own index.
 
     Anything else that is made of scores (their transpose, a sum of all) needs them in memory.
     """
@@ -211,7 +211,7 @@ def _waits_for_itself(
 
 
 def _behind(dot: Instruction, members: dict[Instruction, None]) -> Instruction:
-    """Return what the kernel writes: the second product, moved or converted; adds to members."""
+    """Return the result of the kernel: the second product, moved or converted; adds to members."""
     result, passed = dot, [dot]
     while len(passed[-1].users) == 1 and not passed[-1].is_root:
         (user,) = passed[-1].users

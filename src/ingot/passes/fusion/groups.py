@@ -95,7 +95,7 @@ class Decision:
 
     Attributes:
         producer, consumer: instruction names; the consumer is the main root of its group.
-        fused: what was decided.
+        fused: which producers each group has taken.
         reason: one sentence for people.
     """
 
@@ -187,6 +187,6 @@ class Grouping:
             members = item.members if isinstance(item, Group) else (item,)
             for operand in dict.fromkeys(one for member in members for one in member.operands):
                 source = self.group_of.get(operand, operand)
-                # What is not visited yet has no height, nor has what the group itself computes.
+                # Producers not visited yet have no height, nor have members of the group itself.
                 if source is not item and source in heights:
                     raised.append((source, height + 1))

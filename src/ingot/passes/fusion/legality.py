@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Legality: what may be computed inside a kernel, and the reason when it may not.
+"""Legality: which ops may be computed inside a kernel, and the reason when one may not.
 
 `why_not` and `why_not_output` return one sentence for people; the empty string means yes. The rules
 are those that `kernel.loop.build`, `kernel.loop.update` and `kernel.contraction.build` can build,
@@ -278,7 +278,7 @@ def _why_not_in_place(producer: Instruction, group: Group) -> str:
     if not any(operand in updated for operand in producer.operands):
         return ""
     in_time = reads_in_time(producer, update, {producer, update, *group.members})
-    return "" if in_time else "it reads elsewhere what the kernel updates in place"
+    return "" if in_time else "it reads other elements of an array that is updated in place"
 
 
 def _why_not_indices(producer: Instruction, group: Group) -> str:
@@ -288,7 +288,7 @@ def _why_not_indices(producer: Instruction, group: Group) -> str:
     indices = indices_in(group, producer)
     spreads = max(map(_spreads, indices), default=0)
     if spreads > MAX_SPREADS:
-        return "spread out twice, most of what is computed would be thrown away"
+        return "broadcast twice, most of its values would be computed in vain"
     if spreads and _is_assembled(producer):
         return "spread out twice, its lanes would be put together element by element"
     if is_gathered_often(indices, producer):

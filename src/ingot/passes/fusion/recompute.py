@@ -35,7 +35,7 @@ kernel of its own: for 8000x28 elements an exponential in theirs took 2.3 to 3.5
 1000x8 1.2 to 1.9, for 64x28 1.1, for 8000x3 0.9 to 1.5 (AVX-512, one thread, 2026-11-28)."""
 
 MAX_DEPTH = 16
-"""Ops between a reduction and what follows it, at most."""
+"""Ops between a reduction and its user, at most."""
 
 MIN_GATHERED = 2
 """Times that gathers read each element of a value, from which on several arrays are not gathered to
@@ -58,7 +58,7 @@ _REDUCTIONS = ops_with(FusionClass.REDUCTION)
 _SAME_PLACE = ops_with(Trait.ELEMENTWISE, Trait.RESHAPE_LIKE)
 _COMPUTED = ops_with(Trait.ELEMENTWISE, Trait.SHAPING)
 FUSIBLE = ops_with(*(set(FusionClass) - {FusionClass.NONE}))
-"""Ops that kernels compute; what others give is in memory."""
+"""Ops that kernels compute; the results of others are in memory."""
 
 _FROM_MEMORY = ops_with(RegionKind.BRANCH, Trait.TUPLE, also=("dot",))
 """Ops that take their operands from memory."""
@@ -161,10 +161,10 @@ def _times_computed(indices: frozenset[object]) -> int:
     for index in indices:
         joined, part = index, None
         while read := read_of(index):
-            reader, _, place = read
+            reader, _, position = read
             if reader.opcode == "concatenate":
-                joined, part = (reader, place), index
-            index = place
+                joined, part = (reader, position), index
+            index = position
         parts[joined][part] += 1
     return sum(max(counts.values()) for counts in parts.values())
 

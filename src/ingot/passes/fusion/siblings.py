@@ -2,7 +2,7 @@
 """Siblings: kernels over the same points that read the same array become one.
 
 Neither needs the other's result, so no fusion of producers into consumers joins them: the two sums
-of a batch norm's gradient, or two masks of one activation. Together they read what they share once.
+of a batch norm's gradient, or two masks of one activation. Together they read shared operands once.
 
 Source: XLA's sibling fusion (xla/service/multi_output_fusion.cc).
 """
@@ -24,10 +24,10 @@ LEAST_SHARED = 16_384
 results may lose."""
 
 MAX_STEPS = 24
-"""Instructions that are looked at on the way from a result to what it shares."""
+"""Instructions that are visited on the way from a result to its shared operands."""
 
 MAX_SIBLINGS = 4
-"""Results of one kernel, at most, that share only what they read."""
+"""Results of one kernel, at most, that share only operands."""
 
 
 def sibling_of(grouping: Grouping, producer: Instruction) -> Group | None:

@@ -6,7 +6,7 @@ operand's indices, each element many times. Outside, the transpose is one quick 
 in which the kernel that computes `x` writes it, and the reshape is free.
 
 Invariant: a dimension is torn only if the reshape makes it of several dimensions that the transpose
-took from different places of its operand.
+took from dimensions of its operand that are not neighbours.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def folds_window(group: Group, producer: Instruction) -> bool:
 
 
 def _reads_window(producer: Instruction) -> bool:
-    """Whether a value is computed from one array at several places, under masks."""
+    """Whether a value is computed from one array at several indices, under masks."""
     reads: Counter[Instruction] = Counter()
     seen, stack = {producer}, [producer]
     while stack and len(seen) < MOST_SEEN:

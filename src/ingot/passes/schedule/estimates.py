@@ -26,7 +26,7 @@ USUAL = Network.parse("2 nodes of 1, inside 1us 10GB/s, between 50us 1.25GB/s, d
 
 
 class Estimates:
-    """The seconds of instructions; of loops, only after those of what they run (`add`)."""
+    """The seconds of instructions; of loops, only after those of their bodies (`add`)."""
 
     def __init__(self, grid: Grid) -> None:
         """Estimate for the devices of a grid."""
@@ -36,7 +36,7 @@ class Estimates:
         self._known: dict[Instruction, float] = {}
 
     def add(self, computation: Computation) -> None:
-        """Note what a computation takes whose callees are known."""
+        """Note the seconds of a computation whose callees are known."""
         self._bodies[computation] = sum(map(self.seconds, computation.instructions))
 
     def seconds(self, instruction: Instruction) -> float:

@@ -112,7 +112,7 @@ def _held(problem: Problem, order: _Order) -> dict[Instruction, list[Value]]:
 
 
 class _Waits:
-    """What must come before what, besides operands, and what must wait for a collective's end."""
+    """Order constraints beside operands, and those on the end of a collective."""
 
     def __init__(self, problem: Problem) -> None:
         self.next = {one: list(users) for one, users in problem.next.items()}

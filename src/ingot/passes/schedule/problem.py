@@ -23,7 +23,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 
-_TYPICAL_SIZE = 64  # what a symbolic size counts for when bytes are compared
+_TYPICAL_SIZE = 64  # stands for a symbolic size when bytes are compared
 _EARLY = ops_with(Trait.LEAF)
 _FREE = ops_with(Trait.LEAF, Trait.TUPLE, Trait.VIEW)
 _NOTHING: Mapping[Instruction, Sequence[Value]] = MappingProxyType({})
@@ -138,7 +138,7 @@ class Problem:
 
     @cached_property
     def counts(self) -> dict[Value, int]:
-        """Number of readers of each value; the root reads what it returns."""
+        """Number of readers of each value; the root reads the results."""
         counts = {value: len(found) for value, found in self.readers.items()}
         for _, value in leaves(self._trees[self._root]):
             counts[value] = counts.get(value, 0) + 1

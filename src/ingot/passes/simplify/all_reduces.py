@@ -68,7 +68,7 @@ def reduction_of(op: Instruction) -> str:
 
 
 def all_reduce_kind(op: Instruction) -> object:
-    """Return what two all-reduces have in common that may be one."""
+    """Return a key that is equal for all-reduces that may become one."""
     given = op.attributes
     is_in_channel = given.channel_id is not None
     return (
@@ -95,7 +95,7 @@ def _independent(computation: Computation, ops: set[Instruction]) -> Iterable[li
 
 
 def _combine(group: list[Instruction]) -> bool:
-    """Combine the ops of a group, as many as may be in one; return whether there were several."""
+    """Combine the ops of a group, up to the limit of one op; return whether it changed any."""
     chosen: list[Instruction] = []
     total, changed = 0, False
     for op in group:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters that are larger than what they see: elements that meet padding only are sliced off.
+"""Filters that are larger than the image: elements that meet only padding are sliced off.
 
 A 3x3 filter with padding 1 over an image of one pixel is a 1x1 filter, its middle: deep layers of
 networks for large images are like that when the images are small.

@@ -153,7 +153,7 @@ class DepthwiseStrips(Expander):
 
 
 def _made(op: Instruction, problem: _Problem, build: Builder) -> Instruction | None:
-    """Return what each channel gives, features last; None where the convolution stays."""
+    """Return the result of each channel, features last; None where the convolution stays."""
     bits = op.shape.dtype.bits
     if problem.channels > MAX_CHANNELS:
         if problem.repeated == problem.added == 1:
@@ -172,7 +172,7 @@ def _filter_gradient(op: Instruction, build: Builder) -> Instruction:
 
     The input is padded before: sums without masks took 0.1 to 0.45 of the time (3x3 to
     7x7, 16 to 512 channels), and the copy less than that saves. The batch, which is summed over,
-    may be symbolic. `op` itself where nothing is to be done.
+    may be symbolic. `op` itself if it stays as it is.
     """
     given, lhs = op.as_(ConvolutionAttributes), op.operands[0]
     groups, at = given.batch_group_count, given.labels.lhs.index("b")
@@ -273,7 +273,7 @@ def _repeated(image: Instruction, problem: _Problem, build: Builder) -> Instruct
 
 
 def _added(result: Instruction, problem: _Problem, build: Builder, module: Module) -> Instruction:
-    """Return a result, features last, with what each channel gave to a feature added."""
+    """Return a result, features last, as the sum of the channels of each feature."""
     if problem.added == 1:
         return result
     *dims, _ = result.shape.static_dims
@@ -293,7 +293,7 @@ def _filter(op: Instruction, build: Builder) -> Instruction:
 
 
 def _whole(op: Instruction, problem: _Problem, build: Builder) -> Instruction:
-    """Return what each channel gives, of whole images."""
+    """Return the result of each channel of whole images."""
     given, labels = op.as_(ConvolutionAttributes), _labels(len(problem.window))
     image = reordered(build, op.operands[0], given.labels.lhs, labels.lhs)
     return build.convolution(

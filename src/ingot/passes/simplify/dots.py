@@ -199,7 +199,7 @@ def _packed(side: Side, order: list[int], build: Builder) -> Side:
 def dot_of(
     dot: Instruction, build: Builder, sides: tuple[Side, Side], *, swapped: bool = False
 ) -> Instruction:
-    """Return `dot` on other operands; `swapped`: the first one is what was the second."""
+    """Return `dot` on other operands; `swapped`: they have changed sides."""
     lhs, rhs = sides
     precision: tuple[str, ...] = dot.attributes.operand_precision
     left, right = lhs.value.shape, rhs.value.shape
@@ -316,7 +316,7 @@ def _large_extents(matrix: Side) -> tuple[int, int]:
 
 
 def _loaded(value: Instruction) -> Instruction:
-    """Return what a conversion converts, or the value."""
+    """Return the operand of a conversion; other values as they are."""
     return value.operands[0] if value.opcode == "convert" else value
 
 

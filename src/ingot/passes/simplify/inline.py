@@ -58,7 +58,7 @@ def inline_all(module: Module, choose: Choice) -> bool:
 
 
 def called_by(opcode: str) -> Choice:
-    """Return a `choose` for every op `opcode`, which applies what it calls to its operands."""
+    """Return a `choose` for every op `opcode`, which applies its computation to its operands."""
 
     def choose(instruction: Instruction) -> tuple[Computation, Sequence[Instruction]] | None:
         if instruction.opcode != opcode:

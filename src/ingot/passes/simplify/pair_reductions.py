@@ -63,7 +63,7 @@ class PairReductions(Pass):
 
 
 def _ops_of_pairs(reduce: Instruction) -> list[Instruction]:
-    """Return what a reduction over pairs of rows reduces, operands first; [] if it is none."""
+    """Return the ops that a reduction over pairs of rows reduces, operands first; or []."""
     value = reduce.operands[0]
     dims, last = value.shape.dims, value.shape.rank - 1
     if len(reduce.operands) != 2 or last < 2 or reduce.control_predecessors:
@@ -121,8 +121,8 @@ def _with_columns(reduce: Instruction, ops: list[Instruction]) -> Instruction:
             if _rows_of(item, last):
                 order = (*range(len(given) - 2), len(given) - 1, len(given) - 2)
                 operand = build.transpose(operand, dimensions=order)
-            places = tuple(sorted(swapped.get(dim, dim) for dim in given))
-            made[item] = build.broadcast_to(operand, dims, places)
+            dimensions = tuple(sorted(swapped.get(dim, dim) for dim in given))
+            made[item] = build.broadcast_to(operand, dims, dimensions)
         else:
             made[item] = reduce.computation.add(
                 item.opcode,

@@ -66,7 +66,7 @@ def _common_order(op: Instruction) -> tuple[int, ...] | None:
 
 
 def _moved(op: Instruction, order: tuple[int, ...]) -> Instruction:
-    """Return the transpose of the op on what its operands were made of."""
+    """Return the transpose of the op, on the sources of its operands."""
     build = Builder(op.computation, op.metadata)
     sizes = [op.shape.dims[order.index(number)] for number in range(len(order))]
     shape = op.shape.with_dims(tuple(sizes))
@@ -76,7 +76,7 @@ def _moved(op: Instruction, order: tuple[int, ...]) -> Instruction:
             return operand.operands[0]
         if not operand.shape.rank:
             return operand
-        # A broadcast has its dimension numbers in order: what it repeats is transposed.
+        # A broadcast has its dimension numbers in order: its operand is transposed.
         dims = [order[dim] for dim in operand.as_(DimensionsAttributes).dimensions]
         permutation = tuple(sorted(range(len(dims)), key=dims.__getitem__))
         value = operand.operands[0]

@@ -50,10 +50,10 @@ _CALLS = ops_with(RegionKind.CALL)
 """Ops that are a call, or become one."""
 
 _APPLIES = ops_with(RegionKind.ELEMENT)
-"""Ops that kernels run, or loops of the host program if what they apply is large."""
+"""Ops that kernels run, or loops of the host program if the applied computation is large."""
 
 _ENDS = ops_with(RegionKind.ASYNC)
-"""Ops that only name what an `async-start` runs."""
+"""Ops that only name the computation of an `async-start`."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Unfolding:
     flow: set[Computation] = field(default_factory=fresh(set[Computation]))
 
     def stays(self, op: Instruction) -> bool:
-        """Whether an op is, or becomes, a call that is not replaced by what it calls."""
+        """Whether an op is, or becomes, a call that is not inlined."""
         if not self.kept or op.computation not in self.flow:
             return False
         kept = self.kept.intersection(op.called_computations)

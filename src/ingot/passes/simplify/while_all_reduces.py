@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""while-loop-all-reduce-code-motion: what a loop only adds up is summed over devices once after it.
+"""while-loop-all-reduce-code-motion: sums of a loop are reduced over devices once, after it.
 
 `sum = sum + all-reduce(x)` in a loop adds up `x` alone, and its last value is summed over the
 devices. So devices meet once for gradients that a loop accumulates over parts of a batch, not once
 for each part. Between the all-reduce and the addition may be ops that are linear in the sum:
-reshapes, transposes, products with what the loop does not change.
+reshapes, transposes, products with values that the loop does not change.
 
 Source: xla/service/while_loop_all_reduce_code_motion.cc.
 """
@@ -35,7 +35,7 @@ from ingot.support.records import record
 
 @record
 class WhileLoopAllReduceCodeMotion(Pass):
-    """Moves all-reduces of what a loop adds up behind it."""
+    """Moves all-reduces of summands of a loop behind it."""
 
     name: ClassVar[str] = "while-loop-all-reduce-code-motion"
     concerns: ClassVar[frozenset[str] | None] = frozenset({"all-reduce"})
@@ -109,10 +109,10 @@ def _move(
     made = widened(loop, [build.full(0, item.reduced.shape) for item in found], module)
     inside, root, count = Builder(made.body, loop.metadata), made.body.root, len(first)
     results: dict[int, Instruction] = {}
-    for place, (item, total) in enumerate(zip(found, made.added, strict=True)):
+    for number, (item, total) in enumerate(zip(found, made.added, strict=True)):
         value = made.copies[item.reduced.operands[0]]
-        made.body.replace_operand(root, count + place, inside.add(total, value))
-        last = build.get_tuple_element(made.loop, index=count + place)
+        made.body.replace_operand(root, count + number, inside.add(total, value))
+        last = build.get_tuple_element(made.loop, index=count + number)
         value, before = caller.copy_of(item.reduced, [last]), item.reduced
         for step in item.between:
             operands = [value if one is before else copies[one] for one in step.operands]

@@ -4,7 +4,7 @@
 Before the loop: `dot(xs[i], w)` with `xs` and `w` that the loop does not change is row `i` of
 `dot(xs, w)`. So the inputs of a recurrent layer go through its weights in one product.
 
-After the loop: what a loop only adds up, `sum = sum + dot(a, b)`, is one product that also
+After the loop: a sum over trips, `sum = sum + dot(a, b)`, is one product that also
 contracts over the trips. The loop stacks the operands that are not rows of arrays already. So the
 gradient of a recurrent layer's weights is one product, and not read and written in each trip.
 

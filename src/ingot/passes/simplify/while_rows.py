@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows: what a loop's body takes of an array in each trip, and what it puts into one.
+"""Rows: the slices of arrays that a loop's body reads and writes in each trip.
 
 A scan over `xs` reads `xs[i]` by a dynamic slice of one row, and stacks its results by dynamic
 updates of one row. For passes that move work on rows out of the loop, onto the whole array.
@@ -75,7 +75,7 @@ def row_of(value: Instruction, invariant: Container[Instruction]) -> Row | None:
 
 
 def whole(build: Builder, row: Row, array: Instruction) -> Instruction:
-    """Return `[count, *dims of the row]`: what the row is, for all rows of the array.
+    """Return `[count, *dims of the row]`: the value of the row for all rows of the array.
 
     `array` is the row's array where `build` adds instructions.
     """

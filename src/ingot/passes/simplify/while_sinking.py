@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""while-loop-constant-sinking: what only repeats elements is repeated inside of loops.
+"""while-loop-constant-sinking: broadcasts are made inside of loops.
 
 An element of the state that the body returns unchanged, and that is a broadcast or an iota before
 the loop, becomes one in the body: the state holds the smaller value, and rules see what the element

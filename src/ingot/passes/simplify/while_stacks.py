@@ -56,7 +56,7 @@ class _Stack:
     Attributes:
         number: which element it is.
         dims: its dimensions; the rows lie along the first one.
-        row: what a trip puts into it, `[1, ...]`.
+        row: the row that a trip stores, `[1, ...]`.
         index: where.
     """
 
@@ -123,15 +123,15 @@ def _stack(loop: Instruction, number: int, trips: Trips) -> _Stack | None:
 
 
 def _numbers(stack: _Stack, trips: Trips) -> tuple[int, int] | None:
-    """Return (factor, offset) of a stack of integers that are `factor * place + offset`."""
+    """Return (factor, offset) of a stack of integers that are `factor * index + offset`."""
     if len(stack.dims) != 1 or not stack.row.shape.dtype.is_integer:
         return None
-    value, place = trips.affine(stack.row), trips.affine(stack.index)
-    if value is None or place is None:
+    value, index = trips.affine(stack.row), trips.affine(stack.index)
+    if value is None or index is None:
         return None
-    # The trip whose place is p is (p - offset) * factor, as the factor of places is 1 or -1.
-    factor = value[0] * place[0]
-    return factor, value[1] - factor * place[1]
+    # The trip that stores at index i is (i - offset) * factor, as the factor of indices is 1 or -1.
+    factor = value[0] * index[0]
+    return factor, value[1] - factor * index[1]
 
 
 def _made(

@@ -23,7 +23,7 @@ from ingot.passes.simplify.trip_count import element_index
 from ingot.support.records import record
 
 MOVES = ops_with(Trait.RESHAPE_LIKE, also=("transpose",))
-"""Ops between what a loop adds up and the addition that may also come after the sum."""
+"""Linear ops between a summand and the addition: they may also come after the sum."""
 _STAYS = ops_with(
     RegionKind.BRANCH,
     RegionKind.CALL,
@@ -107,7 +107,7 @@ def sole_reader(loop: Instruction, number: int) -> Instruction | None:
 
 
 def added_to(loop: Instruction, number: int) -> Instruction | None:
-    """Return what a loop adds to an element of its state that nothing else in it reads."""
+    """Return the value that a loop adds to an element of its state, read by nothing else."""
     result = loop.attributes.body.root.operands[number]
     if result.opcode != "add" or result.use_count != 1 or result.control_predecessors:
         return None

@@ -184,7 +184,7 @@ def _gather(op: Instruction, shapes: Sequence[Shape]) -> Factors:
 
 
 def _scatter(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    """Devices can fold what they scatter if the operand is the fold's identity."""
+    """Devices can fold the updates they scatter if the operand is the fold's identity."""
     count = len(shapes) // 2
     fold = reducer_opcode(op.attributes.to_apply) if count == 1 else ""
     fold = fold if fold in _FOLDS and is_identity(op.operands[0], fold) else ""

@@ -36,7 +36,7 @@ def indexed_factors(
 
     Args:
         how: gather's or scatter's dimension numbers.
-        operand: what is read or written.
+        operand: the array that is read or written.
         indices: at which indices.
         windowed: gather's result or scatter's updates.
         is_free: whether dimensions of the indices that are not batching dimensions are factors.

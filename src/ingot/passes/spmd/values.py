@@ -40,7 +40,7 @@ _LINEAR = frozenset(
     {"add", "broadcast", "concatenate", "copy", "negate", "reshape", "reverse", "slice", "subtract",
      "transpose"}
 )  # fmt: skip
-"""Ops of sums, which give the sum of what they give for the summands."""
+"""Linear ops: f(x + y) is f(x) + f(y)."""
 _LINEAR_IN = {
     "divide": ({0},),
     "dynamic-slice": ({0},),
@@ -243,7 +243,7 @@ class Values:
         return self._converted[value, wanted]
 
     def _convert(self, value: Instruction, given: Sharding, wanted: Sharding) -> Instruction:
-        """Exchange parts if that is enough; else sum, gather what is divided otherwise, and cut."""
+        """Exchange parts if that is enough; else sum, gather differently divided dims, and cut."""
         if given.summands == wanted.summands:
             made = self._moved(value, given, wanted)
             self.note(made, wanted)

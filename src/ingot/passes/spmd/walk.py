@@ -207,7 +207,7 @@ class Walk(Values):
         by_hand = (_ENTER, _LEAVE, TARGET, _ON_PARTS)
         inside = (one for each in reached(call.attributes.to_apply) for one in each.instructions)
         if any(target_of(one) in by_hand for one in inside):
-            raise self.refuse(call, "it is called from many places and divides something itself")
+            raise self.refuse(call, "it has several callers and divides something itself")
         self.gather_operands(call)
 
     def is_opened(self, packed: Instruction) -> bool:

@@ -2,7 +2,7 @@
 """In which stage each instruction of a computation runs.
 
 *Nodes* run between stages: definitions of sizes, and loops and branches that define sizes inside.
-A node of level `k` comes after stage `k`; what needs it is in stage `k + 1` at the earliest. An
+A node of level `k` comes after stage `k`; its users are in stage `k + 1` at the earliest. An
 instruction without effects goes to the last stage that all of its users allow, where it is fused
 with them; one with effects to the first that is possible.
 

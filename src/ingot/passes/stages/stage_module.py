@@ -165,7 +165,7 @@ class _Maker:
 
 
 def _own_callees(entry: Computation) -> None:
-    """Let a computation call copies of what it calls."""
+    """Let a computation call copies of its callees."""
     copies: dict[Computation, Computation] = {}
     for computation in callees_first(entry.callees()):
         copies[computation] = computation.clone()

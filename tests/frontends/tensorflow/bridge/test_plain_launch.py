@@ -150,7 +150,7 @@ class World:
     ("numbers", "problem"),
     [([0, None, 2], "NOT_FOUND"), ([2, 0, 2], "TWICE"), ([1, 2], "NOT_READY")],
 )
-def test_what_is_wrong_is_told_and_nothing_stays_locked(monkeypatch, numbers, problem):
+def test_errors_leave_nothing_locked(monkeypatch, numbers, problem):
     world = World(numbers)
     world.variables[1].is_initialized = 0
     if problem == "TWICE":
@@ -162,7 +162,7 @@ def test_what_is_wrong_is_told_and_nothing_stays_locked(monkeypatch, numbers, pr
     assert world.is_balanced()
 
 
-def test_what_is_read_is_held_and_unlocked_while_the_program_runs(monkeypatch):
+def test_read_variables_are_held_and_unlocked_while_the_program_runs(monkeypatch):
     world = World([2, 0])
     buffers = [world.tensor(number).buffer for number in (2, 0)]
     before = [world.call.data[index] for index in range(2)]
@@ -175,7 +175,9 @@ def test_what_is_read_is_held_and_unlocked_while_the_program_runs(monkeypatch):
 
 @pytest.mark.parametrize("is_shared", [False, True])
 @pytest.mark.parametrize("is_good", [False, True])
-def test_what_is_written_is_replaced_if_somebody_else_holds_it(monkeypatch, is_shared, is_good):
+def test_written_variables_are_replaced_if_somebody_else_holds_them(
+    monkeypatch, is_shared, is_good
+):
     world = World([1, 0], written=[1])
     old = world.tensor(0).buffer
     old.references.store(1 + is_shared)

@@ -39,10 +39,10 @@ def test_without_tensorflow_nothing_else_is_imported(tmp_path):
         "import sys, json\n"
         "print([n for n in sys.modules if n.startswith(('ingot.', 'numpy', 'llvmlite'))])"
     )
-    # `import ingot` itself looks at the platform and knows its version.
+    # `import ingot` itself looks at the platform and knows its version; a hook awaits TensorFlow.
     expected = (
         "['ingot.support', 'ingot.support.lazy', 'ingot.support.platforms', "
-        "'ingot.support.versions', 'ingot.tools']"
+        "'ingot.support.versions', 'ingot.support.import_hooks', 'ingot.tools']"
     )
     assert run("-m", "ingot", "program.py", cwd=tmp_path).stdout.strip() == expected
 

@@ -84,7 +84,7 @@ def test_a_function_that_takes_something_else_is_an_error(monkeypatch):
     [lambda a, b: 0, lambda a, b=1, *, c=2: 0, lambda *a, **b: 0],
     ids=["plain", "defaults", "any"],
 )
-def test_what_takes_everything_may_replace_all(monkeypatch, original):
+def test_a_replacement_of_any_arguments_fits_every_function(monkeypatch, original):
     module = type(sys)("module")
     module.function = original
     patches = Patches()
@@ -94,7 +94,7 @@ def test_what_takes_everything_may_replace_all(monkeypatch, original):
     assert module.function is original
 
 
-def test_what_is_not_as_in_any_series_is_an_error(unknown, monkeypatch):
+def test_a_signature_of_no_series_is_an_error(unknown, monkeypatch):
     def fail(*_):
         raise AttributeError("no such thing")
 

@@ -272,7 +272,7 @@ def test_an_axis_that_is_no_scalar(op, axis):
 
 
 @pytest.mark.parametrize("sizes", [[2, 2], [1, 2, 2], [2, 1, 2], [2, 2, 1], []])
-def test_updates_of_scatters_must_have_the_sizes_of_the_places(sizes):
+def test_updates_of_scatters_must_have_the_sizes_of_the_indices(sizes):
     """Ranks that only the call says: TensorFlow's shape functions refuse the others."""
     given = [np.zeros([3, 2]), np.zeros([2, 2, 1]), np.ones(sizes)]
     kinds = (tf.float32, tf.int32, tf.float32)

@@ -12,7 +12,7 @@ def test_every_row_is_an_op_of_tensorflow():
     assert unknown == []
 
 
-def test_what_is_folded_also_has_a_rule():
+def test_folded_ops_also_have_a_rule():
     assert set(FOLDS) <= set(rules.table())
 
 

@@ -170,7 +170,7 @@ def test_svd_of_nothing(dims, is_open):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
-def test_svd_of_what_is_not_finite(dtype, wrong):
+def test_svd_of_infinities_and_nan(dtype, wrong):
     a = np.array([[[1, wrong], [0, 1]], [[2, 0], [0, 1]]], dtype)
     assert_same(lambda a: [tf.abs(part) for part in tf.linalg.svd(a)], dtype, a)
 

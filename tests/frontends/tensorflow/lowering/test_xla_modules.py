@@ -96,13 +96,13 @@ def test_it_is_refused_in_tensorflows_words(words):
         trace(called(ASSERTS, **options), specs_of(operands))
 
 
-def test_what_is_no_program():
+def test_invalid_modules_are_refused():
     with pytest.raises(
         UnsupportedError, match="Cannot deserialize computation: MLIR cannot read this StableHLO"
     ):
         trace(called("stablehlo.invalid_op"), specs_of([X]))
 
 
-def test_what_is_refused_is_not_left_to_the_builtin_xla():
+def test_refused_modules_are_not_left_to_the_builtin_xla():
     """Its kernels of these ops compile when they run."""
     assert not has_kernel("XlaCallModule")

@@ -36,7 +36,7 @@ def stages():
         ("stablehlo_serialized", parse_stablehlo),
     ],
 )
-def test_what_is_compiled(stages, stage, read):
+def test_ir_of_a_compiled_function(stages, stage, read):
     made = stages(stage=stage)
     assert isinstance(made, bytes if stage.endswith("_serialized") else str)
     found = np.ravel(evaluate(read(made), [X]))
@@ -47,7 +47,7 @@ def test_what_is_compiled(stages, stage, read):
 @pytest.mark.parametrize(
     "stage", ["optimized_hlo", "optimized_hlo_serialized", "optimized_hlo_proto_serialized"]
 )
-def test_what_is_optimized(stages, stage):
+def test_optimized_ir_of_a_function(stages, stage):
     made = stages(stage=stage)
     module = parse_hlo_proto(made) if isinstance(made, bytes) else ingot.parse_hlo(made)
     assert isinstance(made, bytes) == stage.endswith("_serialized")

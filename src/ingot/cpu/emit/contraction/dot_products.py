@@ -22,8 +22,10 @@ from ingot.cpu.emit.contraction.words import INTEGERS, SHIFT, add_shifts, add_wo
 from ingot.emit.values.conversions import convert
 from ingot.emit.values.types import memory_type, widen
 from ingot.hlo.dtype import DType
+from ingot.kernel.contraction.operands import (
+    has_masks,
+)
 from ingot.kernel.contraction.product_form import BYTES_OF_WORD
-from ingot.kernel.contraction.schedule import has_masks
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.index import Index
@@ -206,7 +208,7 @@ class DotProducts:
 
 
 def shared_dots(element: Type, lanes: int, rows: int, columns: int) -> DotProducts:
-    """Return dot products that fit every depth and all steps; `replace` says what they convert."""
+    """Return dot products that fit every depth and all steps; `replace` gives their types."""
     return DotProducts(
         element=element,
         lanes=lanes,

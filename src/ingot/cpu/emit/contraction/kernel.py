@@ -22,12 +22,16 @@ from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
-from ingot.kernel.contraction.schedule import (
-    DOTS,
-    ContractionSchedule,
-    is_split,
+from ingot.kernel.contraction.operands import (
     oriented,
     stride,
+)
+from ingot.kernel.contraction.rhs_placement import (
+    DOTS,
+)
+from ingot.kernel.contraction.schedule import (
+    ContractionSchedule,
+    is_split,
 )
 from ingot.kernel.ir import ContractionKernel, Patches
 from ingot.llvm.builder import ModuleBuilder
@@ -232,7 +236,7 @@ class UnitEmitter:
             f.if_(piece.last, lambda: f.call(reference, [f.params[0], *args]) and None)
 
     def _panels(self, piece: Piece, matrices: tuple[Matrix, Matrix, Matrix], height: int) -> None:
-        """Emit the register blocks of one row block: whole ones, then what is left."""
+        """Emit the register blocks of one row block: whole ones, then the rest."""
         f, columns = self.f, self.blocks.width(height)
         n, k = piece.block.n, piece.k
         lhs, rhs, result = matrices

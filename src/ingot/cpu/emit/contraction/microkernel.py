@@ -108,7 +108,7 @@ class MicroKernel:
         b_signed: of bytes, whether those of B are signed; those of A then are not, and else are.
         begins_with_sums: whether the first row of B is added to the sums as it is.
         rows_ahead: how many rows ahead of its products B is fetched into the cache; 0: it is not.
-        tail_lanes: lanes of the last vector where they are fewer; 0: as many as the others have.
+        tail_lanes: lanes of the last vector where they are fewer; 0: it has as many as the others.
     """
 
     element: Type
@@ -362,7 +362,7 @@ class Block:
         return [b, *sums]
 
     def _steps(self, count: int, carried: list[Value]) -> list[Value]:
-        """Emit so many steps along k."""
+        """Emit `count` steps along k."""
         for _ in range(count):
             carried = self._step(carried)
         return carried

@@ -15,7 +15,10 @@ from collections.abc import Callable
 
 from ingot.cpu.emit.contraction.packing import Packer, Span, lane_mask
 from ingot.emit.values.indices import IndexValue
-from ingot.kernel.contraction.schedule import is_plain, stride
+from ingot.kernel.contraction.operands import (
+    is_plain,
+    stride,
+)
 from ingot.kernel.elemental.convolution_interior import Bound, interior
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, Patches
@@ -91,7 +94,7 @@ class PatchPacker:
 
                     def at(offset: Value, mask: Value | None) -> None:
                         target = f.gep(start, f.iadd(position, offset), packer.cell)
-                        # What a last vector writes too much is written over by what follows.
+                        # The excess of a last vector is overwritten by the next row.
                         f.store(read(offset, mask), target, packer.cell.alignment)
 
                     packer.vectors(run, lanes, at)

@@ -76,7 +76,7 @@ class _Ahead(ProductDriver):
         self.pack(self.at(self.env.rhs, *first), panels, columns, depth)
 
     def lhs_steps(self, lhs_row: Value) -> tuple[Value, ...]:
-        """Return the one step: rows packed across have step 1, what is given goes from k to k."""
+        """Return the one step: rows packed across have step 1; the given step goes from k to k."""
         return (lhs_row,)
 
     def piece(self, piece: Piece) -> None:

@@ -19,7 +19,9 @@ from ingot.cpu.emit.contraction.word_packing import WordPacker, emit_corrections
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
 from ingot.kernel.contraction.product_form import ProductVariant
-from ingot.kernel.contraction.schedule import MAX_COLUMNS
+from ingot.kernel.contraction.schedule import (
+    MAX_COLUMNS,
+)
 from ingot.kernel.expr import Access
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import Value
@@ -45,7 +47,7 @@ class BothPacked(ProductDriver):
         return self.given["packed_lhs_row"]
 
     def lhs_steps(self, lhs_row: Value) -> tuple[Value, ...]:
-        """Return the one step: rows packed across have step 1, what is given goes from k to k."""
+        """Return the one step: rows packed across have step 1; the given step goes from k to k."""
         return (lhs_row,)
 
     def depth(self, piece: Piece) -> Value:
@@ -67,7 +69,7 @@ class BothPacked(ProductDriver):
         return WordPacker(self.emitter, form, k, is_shifted=is_shifted)
 
     def room_for_panels(self) -> Value | None:
-        """Emit the room of the panels, with what they begin with, if there are any."""
+        """Emit the memory of the panels, with their first rows, if they have any."""
         if not self.form.has_panels:
             return None
         size = self.PACKED_BYTES // self.cell.bytes + MAX_COLUMNS * self.form.is_shifted

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers of products of complex matrices: real products of what lies in memory.
+"""Drivers of products of complex matrices: real products of their parts in memory.
 
 A complex matrix [m, k] lies in memory as a real one, [m, 2k], both parts of a number beside each
 other. So does the product, where each row of the rhs is packed twice: as it is, and times i.
@@ -19,7 +19,9 @@ from ingot.cpu.emit.contraction.product_both import BothPacked
 from ingot.cpu.emit.contraction.product_parts import Piece
 from ingot.emit.values.types import part_type
 from ingot.kernel.contraction.product_form import ProductVariant
-from ingot.kernel.contraction.schedule import PACK_BYTES
+from ingot.kernel.contraction.schedule import (
+    PACK_BYTES,
+)
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder

@@ -22,8 +22,14 @@ from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.template import Template, template_of
 from ingot.emit.values.indices import IndexValue
 from ingot.hlo.dtype import PRED, DType
+from ingot.kernel.contraction.operands import (
+    cell_bits,
+)
 from ingot.kernel.contraction.product import heights_of
-from ingot.kernel.contraction.schedule import ContractionSchedule, cell_bits, is_split
+from ingot.kernel.contraction.schedule import (
+    ContractionSchedule,
+    is_split,
+)
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
@@ -37,7 +43,7 @@ MAX_VECTORS, MAX_TAIL_SUMS = 8, 12
 
 
 class RegisterBlocks:
-    """The register blocks of one kernel; `shared` gathers what they need of the library."""
+    """The register blocks of one kernel; `shared` gathers the library code that they call."""
 
     def __init__(
         self, kernel: ContractionKernel, schedule: ContractionSchedule, target: TargetSpec
@@ -174,7 +180,7 @@ def common_micro_kernel(
 
 
 def own_micro_kernel(given: Factors, target: TargetSpec, rows: int, columns: int) -> MicroKernel:
-    """Return a micro-kernel of the module's own, with what is known of its strides."""
+    """Return a micro-kernel of the module's own, with its known strides as constants."""
     lhs, rhs, sums = given.matrices
     cell = cell_type(given.accumulate)
     is_masked = columns % given.lanes > 0

@@ -122,7 +122,7 @@ class WordPacker(Packer):
 def emit_corrections(
     f: FunctionBuilder, form: ProductVariant, panel: Value, words: IndexValue
 ) -> None:
-    """Emit the first row of a packed panel: what takes the shift of A back from each column's sum.
+    """Emit the first row of a packed panel: the corrections of the columns' sums for A's shift.
 
     Behind it lie `words` rows of words of B, bytes of four k each.
     """

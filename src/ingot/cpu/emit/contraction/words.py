@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of words: what one instruction adds to each sum, of two or four factors side by side.
+"""Products of words: one instruction adds two or four products of neighbours to each sum.
 
 Used by `microkernel` and `dot_products`; `word_packing` makes the words. Invariant: integers are
-exact, sums wrap around; of bf16 each product is added as by an fma, but what is denormal counts as
+exact, sums wrap around; of bf16 each product is added as by an fma, but a denormal counts as
 zero.
 """
 

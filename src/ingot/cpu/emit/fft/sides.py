@@ -77,7 +77,7 @@ class Columns:
         base: address of element 0 of the first lane.
         step: distance of elements in bytes.
         swaps: whether real and imaginary parts are exchanged (a vector of all lanes).
-        factor: what is stored is multiplied by it (a vector); None where nothing is stored.
+        factor: a vector that stored elements are multiplied by; None where nothing is stored.
         mask: which of the pairs' parts exist; None if all do.
     """
 
@@ -217,11 +217,11 @@ class Rows:
 
     @property
     def _block(self) -> int:
-        """Elements that are transposed at once: as many as make a full vector of pairs."""
+        """Elements that are transposed at once: a full vector of pairs."""
         return max(1, self.math.type.lanes // 2)
 
     def _parts(self) -> list[tuple[Value, ...]]:
-        """The lanes in groups of as many as a block has elements."""
+        """The lanes in groups, each with the elements of a block."""
         block = self._block
         return [self.starts[at : at + block] for at in range(0, len(self.starts), block)]
 

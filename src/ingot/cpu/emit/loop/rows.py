@@ -75,7 +75,7 @@ class JoinedRowsEmitter(LoopEmitter):
         self._at(axis.name, low, Lanes(axis.name, block, mask, block), [], finish)
 
     def _fold_row(self, low: IndexValue, number: Value, rooms: list[_Room]) -> None:
-        """Fold row `low + number` along itself; store what is left of its lanes."""
+        """Fold row `low + number` along itself; store the lanes that remain."""
         f, emitter = self.f, self.emitter
         emitter.names[self._rows.name] = f.iadd(low, number)
         emitter.open_scope()

@@ -14,6 +14,7 @@ from ingot.cpu.emit.template import Template
 from ingot.emit.loop.body import LoopEmitter
 from ingot.emit.loop.folds import Folding, held_types
 from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.types import accumulator_type
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Access, make
@@ -51,7 +52,7 @@ def plain_fold(kernel: LoopKernel, schedule: LoopSchedule, fma: bool) -> Templat
     """Return the rest of a split reduction to one number that is stored as it is, else None.
 
     It depends on the fold, on lanes, and on where env has result, scratch and number of parts,
-    which its name says: not on what is folded.
+    which its name says: not on the folded values.
     """
     if kernel.grid or kernel.symbols or len(kernel.passes) != 2 or schedule.vector_axis is not None:
         return None
@@ -119,7 +120,7 @@ class PartialLayout:
             for element in held_types(item, reduction, vector_bits):
                 types.append(element)
                 offsets.append(total)
-                total += -(-lanes * _stored(element).bytes // 64) * 64
+                total += -(-lanes * accumulator_type(element).bytes // 64) * 64
         return PartialLayout(tuple(types), tuple(offsets), total, lanes, schedule.units)
 
     def address(
@@ -134,7 +135,7 @@ class PartialLayout:
         """Return the accumulators stored at `address`."""
         found: list[Value] = []
         for element, offset in zip(self.types, self.offsets, strict=True):
-            value = f.load(vector(_stored(element), self.lanes), f.gep(address, offset))
+            value = f.load(vector(accumulator_type(element), self.lanes), f.gep(address, offset))
             is_bool = element is lt.I1
             found.append(f.icmp("ne", value, f.zero(value.type)) if is_bool else value)
         return found
@@ -142,14 +143,9 @@ class PartialLayout:
     def store(self, f: FunctionBuilder, address: Value, values: list[Value]) -> None:
         """Store accumulators at `address`."""
         for value, element, offset in zip(values, self.types, self.offsets, strict=True):
-            stored = vector(_stored(element), value.type.lanes)
+            stored = vector(accumulator_type(element), value.type.lanes)
             widened = f.zext(value, stored) if element is lt.I1 else value
             f.store(widened, f.gep(address, offset))
-
-
-def _stored(element: lt.Type) -> lt.Type:
-    """Return how an accumulator lies in scratch memory: a truth value takes a byte."""
-    return lt.I8 if element is lt.I1 else element
 
 
 @record
@@ -220,7 +216,7 @@ class _SplitKernel:
         f.ret()
 
     def emit_rest(self, symbol: str) -> None:
-        """Emit the function that combines the parts and runs what comes after the reduction."""
+        """Emit the function that combines the parts and runs the passes after the reduction."""
         kernel, schedule, layout = self.kernel, self.schedule, self.layout
         first = kernel.passes[0]
         f, emitter, _ = self._open(symbol)
@@ -240,8 +236,8 @@ class _SplitKernel:
                 values = f.loop(1, parts, 1, start, add)
                 # Lanes are folded once, behind the last part: folding them is much code.
                 body.finish(first, values, layout.lanes if schedule.vector_axis is None else 1)
-                for place, item in enumerate(kernel.passes[1:], 1):
-                    body.one_pass(item, schedule.lanes[place])
+                for later, item in enumerate(kernel.passes[1:], 1):
+                    body.one_pass(item, schedule.lanes[later])
 
             return body.unit(number, rest)
 

@@ -71,7 +71,7 @@ class TiledLoopEmitter(LoopEmitter):
         return [self._strategy(SquareTiles).axis, *super()._cut_axes()]
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
-        """Run `body` for one block of both axes: square tiles, then what is left over."""
+        """Run `body` for one block of both axes: square tiles, then the rest."""
         f, strategy = self.f, self._strategy(SquareTiles)
         side, tile = strategy.side, strategy.axis
         low, high = self._block_bounds(axis)

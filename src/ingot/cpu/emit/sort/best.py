@@ -50,10 +50,10 @@ def _define(module: ModuleBuilder) -> FunctionRef:
     least, _ = f.while_(begin, lambda values: f.icmp("ne", values[1], zero), halve)
 
     def keep(number: Value, values: list[Value]) -> list[Value]:
-        (place,) = values
+        (end,) = values
         candidate = f.load(lt.I64, f.gep(area, number, lt.I64))
-        f.store(candidate, f.gep(area, place, lt.I64))
-        return [f.add(place, f.zext(f.icmp("sge", candidate, least), lt.I64))]
+        f.store(candidate, f.gep(area, end, lt.I64))
+        return [f.add(end, f.zext(f.icmp("sge", candidate, least), lt.I64))]
 
     f.loop(0, count, 1, [zero], keep)
     # Later elements of the same key lose by their index. The greatest key may come again: it joins,

@@ -45,7 +45,7 @@ class MergeSorter:
     span: IndexValue | None = None
 
     def sort(self, here: list[Value], there: list[Value]) -> list[Value]:
-        """Sort what lies in `here`; return the areas that it lies in then: these or `there`."""
+        """Sort the records in `here`; return the areas that they are in then: these or `there`."""
         self._sort_runs(here)
         return self._merge_runs(here, there)
 

@@ -5,7 +5,7 @@ A block of registers is sorted by columns; then the columns are merged, two by t
 hold all records in order, one row behind the other. A merge compares rows from both ends with the
 lanes of a pair of columns reversed, so that nothing is transposed.
 
-Invariant: a record moves to a greater place only if another comes before it, so records that come
+Invariant: a record moves to a greater index only if another comes before it, so records that come
 last and lie at the end stay there. Equal records are the same thing.
 Source: networks are K. Batcher's (1968); the merge of columns is that of J. Wassenberg, M. Blacher,
 J. Giesen, P. Sanders, Vectorized and performance-portable Quicksort (2022).

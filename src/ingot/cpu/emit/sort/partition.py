@@ -100,7 +100,7 @@ class _Partition:
         return before
 
     def _move_rest(self, index: Value, before: Value) -> Value:
-        """Move a register, or what is left of one, each record to its own side alone."""
+        """Move the records of a register, or of its rest, one by one to their sides."""
         f, records, lanes = self.f, self.records, self.lanes
         is_own = records.first_lanes(f.isub(self.count, index), lanes)
         record = records.load_some(records.at(self.data, index), is_own, self.pivot)

@@ -221,7 +221,7 @@ class _Range:
         return self.records.select(is_key, by_position, [by_key, f.const(one.type, 0)])
 
     def _preceding(self, record: Record) -> Record:
-        """Return what may come right before a record."""
+        """Return the greatest record that is less than a record."""
         f, records = self.f, self.records
         one = f.const(records.type.word, 1)
         before = [*record[:-1], f.sub(record[-1], one)]
@@ -231,7 +231,7 @@ class _Range:
         greatest = f.const(one.type, records.type.greatest[1])
         return records.select(is_first, [f.sub(record[0], one), greatest], before)
 
-    # ---- what is left
+    # ---- the rest
 
     def _fill(self, target: Value, count: Value, record: Record) -> None:
         """Write a range of equal records."""

@@ -21,7 +21,7 @@ from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
 Record = Sequence[Value]
-"""The words of a record, or of as many as a register has lanes."""
+"""The words of a record, or of one for each lane of a register."""
 
 XOR_OF_THREE = 0x96
 """The truth table of an instruction for logic of three operands."""
@@ -93,11 +93,11 @@ class Registers:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Emits what is done with records in a function.
+    """Emits operations on records in a function.
 
     Attributes:
         f: the function.
-        type: what they are.
+        type: their element type.
         distance: bytes from the array of one word to the next's.
     """
 
@@ -198,7 +198,7 @@ class Records:
         if type_.bits < 512:
             return [least], [f.intrinsic("llvm.smax", type_, [a, b])]
         # Of 512 bits one port of Intel's takes both extremes, and two take logic of three operands:
-        # the greater is what both have but for the lesser.
+        # the greater is both without the lesser.
         name = f"llvm.x86.avx512.pternlog.{'d' if type_.element is lt.I32 else 'q'}.512"
         return [least], [f.intrinsic(name, type_, [least, a, b, f.const(lt.I32, XOR_OF_THREE)])]
 

@@ -105,12 +105,12 @@ _SETTINGS: dict[str, tuple[Callable[[str], Any], str]] = {
     ),
     "tf_xla_call_module_disabled_checks": (
         names,
-        "`shape_assertions`: what JAX's programs demand of sizes is not checked. `platform`: a "
-        "program that was made for other platforms runs.",
+        "`shape_assertions`: the demands of JAX's programs on sizes are not checked. `platform`: "
+        "a program that was made for other platforms runs.",
     ),
 }
 
-_NO_OTHER_DEVICE = "There is no XLA device; Ingot compiles for the CPU."
+_NO_OTHER_DEVICE = "There is no XLA device."
 _NO_MLIR = "The built-in XLA's bridge is not used."
 _NO_TPU = "It is for TPUs."
 _WITHOUT_EFFECT: dict[str, str] = {

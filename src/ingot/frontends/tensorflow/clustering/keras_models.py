@@ -10,18 +10,16 @@ for clustering, which compiles such a model too.
 from __future__ import annotations
 
 import functools
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import inspect
 import logging
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from ingot.frontends.tensorflow.patching import Replace
+from ingot.support.import_hooks import AfterImport
 
 _MODULE = "keras.src.trainers.trainer"
 _logger = logging.getLogger("ingot.tensorflow")
@@ -52,42 +50,25 @@ def watch(replace: Replace, is_clustering: Callable[[], bool]) -> None:
     if module is not None and hasattr(module, "Trainer"):
         patch_trainer(module)
     else:
-        sys.meta_path.insert(0, _AfterImport(patch_trainer))
+        sys.meta_path.insert(0, _PatchTrainer(patch_trainer))
 
 
 def unwatch() -> None:
     """Wait for Keras no longer."""
-    sys.meta_path[:] = [item for item in sys.meta_path if not isinstance(item, _AfterImport)]
+    sys.meta_path[:] = [item for item in sys.meta_path if not isinstance(item, _PatchTrainer)]
 
 
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Does something with the trainer's module right after it was imported."""
+class _PatchTrainer(AfterImport):
+    """Patches the trainer's module right after it was imported."""
 
-    def __init__(self, act: Callable[[Any], None]) -> None:
-        self._act = act
+    def __init__(self, patch: Callable[[Any], None]) -> None:
+        super().__init__((_MODULE,))
+        self._patch = patch
 
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,
-        target: types.ModuleType | None = None,
-    ) -> importlib.machinery.ModuleSpec | None:
-        """Find the module as others would, and act when its loader has run."""
-        if fullname != _MODULE:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is None or spec.loader is None:
-            return spec
-        loader, execute = spec.loader, spec.loader.exec_module
-
-        def exec_module(module: types.ModuleType) -> None:
-            del loader.exec_module  # the instance's attribute: the class's method is back
-            execute(module)
-            self._act(module)
-
-        loader.exec_module = exec_module
-        return spec
+    def imported(self, module: types.ModuleType) -> None:
+        """Patch it, and wait no longer."""
+        unwatch()
+        self._patch(module)
 
 
 @cache

@@ -6,27 +6,14 @@ Gradient ops of activations take (gradient, features) or (gradient, outputs) as 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ingot.frontends.building.softmax import log_softmax, shifted_powers, softmax
-from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.op import Op, Rule, of_operand, of_operands
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.instruction import Instruction
 
 SELU_SCALE = 1.0507009873554804934193349852946
 SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
-
-Compute = Callable[[TensorBuilder, Instruction], Instruction]
-Gradient = Callable[[TensorBuilder, Instruction, Instruction], Instruction]
-
-
-def _composed(compute: Compute) -> Rule:
-    return lambda op: compute(op.b, op.tensor(0))
-
-
-def _gradient(compute: Gradient) -> Rule:
-    return lambda op: compute(op.b, op.tensor(0), op.tensor(1))
 
 
 def _relu(b: TensorBuilder, x: Instruction) -> Instruction:
@@ -143,21 +130,21 @@ def _in_top_k(op: Op) -> Value:
 
 
 RULES: dict[str, Rule] = {
-    "Elu": _composed(_elu),
-    "EluGrad": _gradient(_elu_gradient),
+    "Elu": of_operand(_elu),
+    "EluGrad": of_operands(_elu_gradient),
     "InTopK": _in_top_k,
     "InTopKV2": _in_top_k,
     "L2Loss": _l2_loss,
     "LeakyRelu": _leaky_relu,
     "LeakyReluGrad": _leaky_relu_gradient,
-    "LogSoftmax": _composed(lambda b, x: log_softmax(b, x, _last(x))),
-    "Relu": _composed(_relu),
-    "Relu6": _composed(_relu6),
-    "Relu6Grad": _gradient(_relu6_gradient),
-    "ReluGrad": _gradient(_relu_gradient),
-    "Selu": _composed(_selu),
-    "SeluGrad": _gradient(_selu_gradient),
-    "Softmax": _composed(lambda b, x: softmax(b, x, _last(x))),
+    "LogSoftmax": of_operand(lambda b, x: log_softmax(b, x, _last(x))),
+    "Relu": of_operand(_relu),
+    "Relu6": of_operand(_relu6),
+    "Relu6Grad": of_operands(_relu6_gradient),
+    "ReluGrad": of_operands(_relu_gradient),
+    "Selu": of_operand(_selu),
+    "SeluGrad": of_operands(_selu_gradient),
+    "Softmax": of_operand(lambda b, x: softmax(b, x, _last(x))),
     "SoftmaxCrossEntropyWithLogits": _cross_entropy,
     "SparseSoftmaxCrossEntropyWithLogits": _sparse_cross_entropy,
 }

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.reduction import mean
-from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo import dim as dim_math
 from ingot.hlo.instruction import Instruction
@@ -85,7 +84,7 @@ def _batch_norm_gradient(op: Op) -> tuple[Value, ...]:
     axes, place = _others(x, channel), (channel,)
     epsilon = float(op.attribute("epsilon", 1e-4))
     inverse = b.rsqrt(b.binary("add", variance, epsilon))
-    normal = _normalised(b, x, average, inverse, place)
+    normal = b.normalized(x, average, inverse, place)
     scale_gradient = b.reduced("add", b.multiply(dy, normal), axes)
     offset_gradient = b.reduced("add", dy, axes)
     factor = b.spread(b.multiply(scale, inverse), x.shape.dims, place)
@@ -96,17 +95,6 @@ def _batch_norm_gradient(op: Op) -> tuple[Value, ...]:
     x_gradient = b.convert_to(b.multiply(factor, dy), op.result())
     empty = [b.zeros(Shape.array(op.result(n), (0,))) for n in (3, 4)]
     return (x_gradient, scale_gradient, offset_gradient, *empty)
-
-
-def _normalised(
-    b: TensorBuilder,
-    x: Instruction,
-    average: Instruction,
-    inverse: Instruction,
-    place: tuple[int, ...],
-) -> Instruction:
-    centred = b.subtract(x, b.spread(average, x.shape.dims, place))
-    return b.multiply(centred, b.spread(inverse, x.shape.dims, place))
 
 
 RULES: dict[str, Rule] = {

@@ -283,6 +283,18 @@ class Op:
 
 
 Rule = Callable[[Op], "Value | tuple[Value, ...]"]
+OfOne = Callable[[TensorBuilder, Instruction], Instruction]
+OfTwo = Callable[[TensorBuilder, Instruction, Instruction], Instruction]
+
+
+def of_operand(compute: OfOne) -> Rule:
+    """Return the rule that computes from operand 0."""
+    return lambda op: compute(op.b, op.tensor(0))
+
+
+def of_operands(compute: OfTwo) -> Rule:
+    """Return the rule that computes from operands 0 and 1."""
+    return lambda op: compute(op.b, op.tensor(0), op.tensor(1))
 
 
 def located(node: CapturedNode, error: UnsupportedError) -> UnsupportedError:

@@ -17,6 +17,7 @@ import numpy as np
 from ingot.frontends.tensorflow.lowering import philox, threefry
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.philox import State
+from ingot.frontends.tensorflow.lowering.sparse_structure import element_at
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes, Value
 from ingot.frontends.tensorflow.lowering.variables import read, write
@@ -58,15 +59,11 @@ def _bits(b: TensorBuilder, value: Instruction, element: DType) -> Instruction:
     return b.convert_to(value, element)
 
 
-def _scalar_at(b: TensorBuilder, vector: Instruction, number: int) -> Instruction:
-    return b.reshape_to(b.sliced(vector, 0, number, number + 1), ())
-
-
 def explicit_state(op: Op) -> State:
     """Read operands 1 and 2: key `u64[1]`, counter `u64[2]`; operand 3 is the algorithm, Philox."""
     _algorithm_of(op, 3, PHILOX, AUTO)
     key, counter = op.tensor(1), op.tensor(2)
-    return State(_scalar_at(op.b, key, 0), *(_scalar_at(op.b, counter, n) for n in range(2)))
+    return State(element_at(op.b, key, 0), *(element_at(op.b, counter, n) for n in range(2)))
 
 
 def _shaped(op: Op, state: State, maker: Maker, shape: int = 0) -> Value:
@@ -97,7 +94,7 @@ def _by_threefry(op: Op, maker: _ShapedMaker) -> Value:
     b, dims, element = op.b, op.sizes(0, "shape"), op.result()
     if dim_math.product(dims) == 0:
         return b.zeros(Shape.array(element, dims))
-    key, low = (_scalar_at(b, op.tensor(number), 0) for number in (1, 2))
+    key, low = (element_at(b, op.tensor(number), 0) for number in (1, 2))
     return maker(b, State(key, low, b.scalar(0, U64)), dims, element)
 
 
@@ -164,7 +161,7 @@ def moved_on(op: Op, blocks: Instruction) -> Instruction:
     b = op.b
     _algorithm_of(op, 1, PHILOX, AUTO)
     old = _state_of(op, 3)
-    low, high = (_bits(b, _scalar_at(b, old, n), U64) for n in range(2))
+    low, high = (_bits(b, element_at(b, old, n), U64) for n in range(2))
     parts = philox.ahead(b, low, high, blocks)
     new = [b.reshape_to(_bits(b, part, S64), (1,)) for part in parts]
     write(op, b.concatenated([*new, b.sliced(old, 0, 2, 3)], 0))
@@ -189,7 +186,7 @@ def _moved_on_by_threefry(op: Op, blocks: Instruction) -> Instruction:
     """Move a generator of counter and key on; return its old state, with a zero after it."""
     b = op.b
     old = _state_of(op, 2)
-    counter = b.add(_bits(b, _scalar_at(b, old, 0), U64), blocks)
+    counter = b.add(_bits(b, element_at(b, old, 0), U64), blocks)
     key = b.sliced(old, 0, 1, 2)
     write(op, b.concatenated([b.reshape_to(_bits(b, counter, S64), (1,)), key], 0))
     zero = b.zeros(Shape.array(S64, (1,)))
@@ -236,7 +233,7 @@ def state_in_node(op: Op, blocks: Size) -> State:
         raise op.error("the node keeps a random state that is not known here", _OTHER_RANDOM)
     place = program.random_place(op.scope.function.name, op.node.name)
     old = op.frame.tensor(op.frame.state[variable])
-    offset = _scalar_at(b, old, place)
+    offset = element_at(b, old, place)
     moved = b.add(offset, b.scalar(blocks, S64))
     (nodes,) = variable.dims
     parts = [b.sliced(old, 0, 0, place)] if place else []
@@ -279,7 +276,7 @@ def _integers_from_generator(op: Op) -> Value:
 
 def generator_state(op: Op, old: Instruction) -> State:
     """Return the state that a generator's variable held."""
-    low, high, key = (_bits(op.b, _scalar_at(op.b, old, n), U64) for n in range(3))
+    low, high, key = (_bits(op.b, element_at(op.b, old, n), U64) for n in range(3))
     return State(key, low, high)
 
 

@@ -7,11 +7,9 @@ compute them. Gradient ops take (y, dy) or, where noted, (x, dy).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ingot.frontends.building.complex_parts import complex_of, pairs_of
 from ingot.frontends.building.products import conjugate
-from ingot.frontends.tensorflow.lowering.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.op import OfTwo, Op, Rule, of_operand, of_operands
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.dtype import C64, F32, F64, PRED
@@ -29,23 +27,12 @@ OPCODES = {
     "Sin": "sine", "Sinh": "sinh", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
 }  # fmt: skip
 
-Compute = Callable[[TensorBuilder, Instruction], Instruction]
-Gradient = Callable[[TensorBuilder, Instruction, Instruction], Instruction]
-
 
 def _opcode(opcode: str) -> Rule:
     return lambda op: op.b.emit(opcode, op.tensor(0))
 
 
-def _composed(compute: Compute) -> Rule:
-    return lambda op: compute(op.b, op.tensor(0))
-
-
-def _gradient(compute: Gradient) -> Rule:
-    return lambda op: compute(op.b, op.tensor(0), op.tensor(1))
-
-
-def _zero_stays(compute: Gradient) -> Rule:
+def _zero_stays(compute: OfTwo) -> Rule:
     """Compute from (y, dy), but 0 where dy is 0, whatever y is: an infinite y gives no NaN."""
 
     def rule(op: Op) -> Value:
@@ -181,29 +168,29 @@ def _check_numerics(op: Op) -> Value:
 RULES: dict[str, Rule] = {
     **{name: _opcode(opcode) for name, opcode in OPCODES.items() if name != "PopulationCount"},
     "PopulationCount": _population_count,
-    "Angle": _composed(_angle),
-    "Atan": _composed(_atan),
+    "Angle": of_operand(_angle),
+    "Atan": of_operand(_atan),
     "Bitcast": _reinterpret,
     "Cast": _cast,
     "CheckNumerics": _check_numerics,
     "CheckNumericsV2": _check_numerics,
     "Complex": _complex,
-    "Conj": _composed(conjugate),
-    "Inv": _composed(_reciprocal),
+    "Conj": of_operand(conjugate),
+    "Inv": of_operand(_reciprocal),
     "InvGrad": _zero_stays(_inverse_gradient),
     "IsFinite": _opcode("is-finite"),
-    "IsInf": _composed(_is_inf),
-    "IsNan": _composed(_is_nan),
-    "Reciprocal": _composed(_reciprocal),
+    "IsInf": of_operand(_is_inf),
+    "IsNan": of_operand(_is_nan),
+    "Reciprocal": of_operand(_reciprocal),
     "ReciprocalGrad": _zero_stays(_inverse_gradient),
-    "Round": _composed(_round),
+    "Round": of_operand(_round),
     "RsqrtGrad": _zero_stays(_rsqrt_gradient),
-    "SigmoidGrad": _gradient(_sigmoid_gradient),
-    "Softplus": _composed(softplus),
-    "SoftplusGrad": _gradient(_softplus_gradient),
-    "Softsign": _composed(_softsign),
-    "SoftsignGrad": _gradient(_softsign_gradient),
+    "SigmoidGrad": of_operands(_sigmoid_gradient),
+    "Softplus": of_operand(softplus),
+    "SoftplusGrad": of_operands(_softplus_gradient),
+    "Softsign": of_operand(_softsign),
+    "SoftsignGrad": of_operands(_softsign_gradient),
     "SqrtGrad": _zero_stays(_sqrt_gradient),
-    "Square": _composed(lambda b, x: b.multiply(x, x)),
-    "TanhGrad": _gradient(_tanh_gradient),
+    "Square": of_operand(lambda b, x: b.multiply(x, x)),
+    "TanhGrad": of_operands(_tanh_gradient),
 }

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 
 from ingot.frontends.tensorflow.modules import context
+from ingot.hlo.dim import ceil_div
 
 _STARTUP = 100_000
 _PER_THREAD = 100_000
@@ -38,17 +39,17 @@ def rows_per_share(rows: int, cost: int, threads: int) -> int:
     wanted = int((rows * cost - _STARTUP) / _PER_THREAD + 0.9)
     if rows == 1 or min(threads, wanted) <= 1:
         return rows
-    smallest = max(_quotient(rows, _SHARES_PER_THREAD * threads), int(_TASK / cost))
+    smallest = max(ceil_div(rows, _SHARES_PER_THREAD * threads), int(_TASK / cost))
     size = min(rows, smallest)
     largest = min(rows, 2 * size)
-    count = _quotient(rows, size)
+    count = ceil_div(rows, size)
     best = _efficiency(count, threads)
     # Larger shares are taken while they keep the threads as busy.
     while best < 1.0 and count > 1:
-        coarser = _quotient(rows, count - 1)
+        coarser = ceil_div(rows, count - 1)
         if coarser > largest:
             break
-        count = _quotient(rows, coarser)
+        count = ceil_div(rows, coarser)
         found = _efficiency(count, threads)
         if found + 0.01 >= best:
             size, best = coarser, max(best, found)
@@ -57,8 +58,4 @@ def rows_per_share(rows: int, cost: int, threads: int) -> int:
 
 def _efficiency(count: int, threads: int) -> float:
     """Return which part of the threads' time `count` equal shares fill."""
-    return count / (_quotient(count, threads) * threads)
-
-
-def _quotient(number: int, divisor: int) -> int:
-    return -(-number // divisor)
+    return count / (ceil_div(count, threads) * threads)

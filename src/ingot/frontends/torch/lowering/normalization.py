@@ -64,18 +64,6 @@ def _inverse(b: ArrayBuilder, variance: Instruction, epsilon: float) -> Instruct
     return b.rsqrt(b.binary("add", variance, epsilon))
 
 
-def _normalized(
-    b: ArrayBuilder,
-    x: Instruction,
-    average: Instruction,
-    inverse: Instruction,
-    axes: tuple[int, ...],
-) -> Instruction:
-    """Return (x - average) * inverse, whose dimensions are `axes` of x."""
-    centred = b.subtract(x, b.spread(average, x.shape.dims, axes))
-    return b.multiply(centred, b.spread(inverse, x.shape.dims, axes))
-
-
 def _batch_norm(
     op: Op,
     given: Instruction,
@@ -99,10 +87,10 @@ def _batch_norm(
             raise op.error("statistics are not given, and the batch's are not to be used")
     inverse = _inverse(b, variance, epsilon)
     if weight is None:
-        y = _normalized(b, x, average, inverse, _CHANNEL)
+        y = b.normalized(x, average, inverse, _CHANNEL)
     else:
         factor = b.multiply(inverse, b.convert_to(weight, wide))
-        y = _normalized(b, x, average, factor, _CHANNEL)
+        y = b.normalized(x, average, factor, _CHANNEL)
     y = _scaled(b, y, None, bias, _CHANNEL)
     count = dim_math.product(x.shape.dims[axis] for axis in _others(x))
     after: list[Instruction] = []
@@ -246,7 +234,7 @@ def _batch_norm_gradient(
     if not training:
         inverse = _inverse(b, inverse, epsilon)
     axes = _others(x)
-    normal = _normalized(b, image, average, inverse, _CHANNEL)
+    normal = b.normalized(image, average, inverse, _CHANNEL)
     bias_gradient = b.reduced("add", dy, axes)
     weight_gradient = b.reduced("add", b.multiply(dy, normal), axes)
     found: list[Given] = [None, None, None]
@@ -333,7 +321,7 @@ def _layer_norm(
     inner = tuple(range(rank - len(normalized), rank))
     average, variance = _moments(b, x, inner)
     inverse = _inverse(b, variance, epsilon)
-    y = _scaled(b, _normalized(b, x, average, inverse, outer), weight, bias, inner)
+    y = _scaled(b, b.normalized(x, average, inverse, outer), weight, bias, inner)
     return (b.convert_to(y, op.shape_of(0).dtype), *_statistics(op, average, inverse))
 
 
@@ -357,7 +345,7 @@ def _layer_norm_backward(
     dy, image = b.convert_to(gradient, wide), b.convert_to(x, wide)
     rows = dims[: len(outer)]
     average, factor = (b.reshape_to(b.convert_to(item, wide), rows) for item in (mean, inverse))
-    normal = _normalized(b, image, average, factor, outer)
+    normal = b.normalized(image, average, factor, outer)
     found: list[Given] = [None, None, None]
     if mask[0]:
         made = _row_gradient(b, _scaled(b, dy, weight, None, inner), normal, factor, outer, inner)
@@ -451,7 +439,7 @@ def _group_norm(
     x = _grouped(op, given, channels, groups, wide)
     average, variance = _moments(b, x, (2, 3))
     inverse = _inverse(b, variance, epsilon)
-    y = _normalized(b, x, average, inverse, (0, 1))
+    y = b.normalized(x, average, inverse, (0, 1))
     y = _scaled(b, y, _channels(b, weight, x.shape), _channels(b, bias, x.shape), (1, 2))
     y = reshaped(b, b.convert_to(y, op.shape_of(0).dtype), op.shape_of(0).dims)
     return (y, *_statistics(op, average, inverse))
@@ -476,7 +464,7 @@ def _group_norm_backward(
     wide = wider(given.shape.dtype)
     x, dy = (_grouped(op, item, channels, groups, wide) for item in (given, gradient))
     average, factor = (b.convert_to(item, wide) for item in (mean, inverse))
-    normal = _normalized(b, x, average, factor, (0, 1))
+    normal = b.normalized(x, average, factor, (0, 1))
     found: list[Given] = [None, None, None]
     if mask[0]:
         scaled = _scaled(b, dy, _channels(b, weight, x.shape), None, (1, 2))

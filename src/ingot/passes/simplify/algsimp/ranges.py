@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Between which numbers the elements of an integer instruction lie, as far as its operands tell.
 
-Invariant: what may wrap lies anywhere in its type.
+Invariant: a value that may wrap has the whole range of its type.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _first(root: Instruction, depth: int) -> Range:
 
 
 def _of_operands(root: Instruction, depth: int) -> list[Range]:
-    """Return the ranges of operands; so that there are not too many, none goes as deep."""
+    """Return the ranges of operands, searched less deep, so that the search stays small."""
     return [range_of(operand, depth - 1) for operand in root.operands]
 
 

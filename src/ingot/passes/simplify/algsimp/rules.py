@@ -24,7 +24,7 @@ from ingot.passes.simplify.algsimp import (
 )
 
 # Rules that take something away come first; those that only bring a canonical form (in `constants`)
-# come last, so that they never hide what the others look for.
+# come last, so that they never hide the patterns of the others.
 RULES = RuleSet(
     rules_in(
         tuples,

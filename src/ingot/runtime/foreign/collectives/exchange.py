@@ -165,7 +165,7 @@ def take_reduced(visit: Visit) -> i32:
 
 @native
 def leave_boxes(visit: Visit, count: i64) -> None:
-    """Stop reading what the first devices gave, without having taken it."""
+    """Stop reading the data of the first devices, without having taken it."""
     for index in range(count):
         device = visit.site.taken[visit.first_source + index]
         if is_neighbour(visit, device):

@@ -58,7 +58,7 @@ class Host:
         path: its Unix socket, an abstract name.
         addresses: the addresses that other machines may reach it by, the likeliest first.
         port: its TCP port.
-        secret: what a process that connects must send, as hexadecimal digits.
+        secret: a process that connects must send it, as hexadecimal digits.
     """
 
     machine: str

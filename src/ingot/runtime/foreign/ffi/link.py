@@ -138,7 +138,7 @@ def _link(stages: dict[Stage, int], call: CallSite) -> LinkedCall:
 
 
 class _Owner:
-    """Keeps alive what a linked handler's code uses."""
+    """Keeps the objects alive that a linked handler's code uses."""
 
     def __init__(self, *kept: object) -> None:
         self.kept = kept

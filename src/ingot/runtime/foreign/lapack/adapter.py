@@ -429,7 +429,7 @@ def _emit_part(
 
 
 def _emit_chunk(module: ModuleBuilder, part: FunctionRef) -> FunctionBuilder:
-    """Emit what the pool calls: environment {frame, chunks, the status of a part that failed}."""
+    """Emit a chunk of the pool: environment {frame, chunks, the status of a part that failed}."""
     f = module.function("chunk", VOID, [("env", PTR), ("chunk", I64)], linkage="internal")
     environment, chunk = f.params
     frame = f.load(PTR, environment)

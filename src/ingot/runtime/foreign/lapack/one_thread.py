@@ -59,7 +59,7 @@ def _address(function: Any) -> int:
 
 
 def declare_state(module: ModuleBuilder) -> None:
-    """Declare what the code emitted here imports."""
+    """Declare the imports of the code emitted here."""
     module.global_text(_STATE, f"external global [{_WORDS} x i32]")
 
 
