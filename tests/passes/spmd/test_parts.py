@@ -28,6 +28,8 @@ ALL_COLUMNS = "{devices=[1,4]<=[4]}"
 LONG = "{devices=[4,1,1]<=[4]}"
 CUBE = "{devices=[2,1,2]<=[4]}"
 IMAGES = "{devices=[2,1,1,2]<=[4]}"
+IMAGE_ROWS = "{devices=[1,4,1,1]<=[4]}"
+PERMUTE = ("collective-permute",)
 KERNELS = "{devices=[1,1,2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}"
 COMBINERS = """
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
@@ -292,6 +294,40 @@ CASES = [
             ("scatter parts into the same parts", 16, ALL_ROWS, "x",
              f"i = s32[4] parameter(1), sharding={FOUR} u = f32[4,4] parameter(2)", "add",
              ("all-gather",)),
+        )
+    ),
+    *(
+        Case(name, f"x = f32[2,{rows},5,4] parameter(0), sharding={divided} "
+             f"w = f32[{window.split('x')[0]},3,4,6] parameter(1) ROOT r = f32[2,{count},5,6] "
+             f"convolution(x, w), window={{size={window}}}, dim_labels=b01f_01io->b01f", meets)
+        for name, rows, count, divided, window, meets in (
+            ("convolution along parts", 16, 16, IMAGE_ROWS, "3x3 pad=1_1x1_1", PERMUTE),
+            ("causal convolution", 16, 16, IMAGE_ROWS, "4x3 pad=3_0x1_1", PERMUTE),
+            ("convolution of what comes", 16, 16, IMAGE_ROWS, "3x3 pad=0_2x1_1", PERMUTE),
+            ("dilated window", 16, 16, IMAGE_ROWS, "3x3 pad=2_2x1_1 rhs_dilate=2x1", PERMUTE),
+            ("convolution by steps", 16, 8, IMAGE_ROWS, "3x3 stride=2x1 pad=1_1x1_1", PERMUTE),
+            ("convolution by long steps", 16, 4, IMAGE_ROWS, "2x3 stride=4x1 pad=0_0x1_1", ()),
+            ("convolution far over parts", 16, 16, IMAGE_ROWS, "11x3 pad=5_5x1_1",
+             ("all-gather",)),
+            ("convolution of uneven rows", 16, 14, IMAGE_ROWS, "3x3 pad=0_0x1_1",
+             ("all-gather",)),
+            ("convolution of parts both ways", 8, 8, "{devices=[1,2,1,2]<=[4]}",
+             "3x3 pad=1_1x1_1", ("all-reduce", "collective-permute")),
+            ("convolution of turned parts", 8, 8, "{devices=[2,2,1,1]3,1,0,2}", "3x3 pad=1_1x1_1",
+             PERMUTE),
+        )
+    ),
+    *(
+        Case(name, f"x = f32[{rows},4] parameter(0), sharding={ALL_ROWS} "
+             f"z = f32[] constant({start}) ROOT r = f32[{count},4] reduce-window(x, z), "
+             f"window={{size={window}}}, to_apply={fold}", meets)
+        for name, rows, count, window, start, fold, meets in (
+            ("maxima along parts", 16, 16, "3x1 pad=1_1x0_0", "-inf", "max", PERMUTE),
+            ("maxima by steps", 16, 8, "3x1 stride=2x1 pad=0_1x0_0", "-inf", "max", PERMUTE),
+            ("sums before", 16, 16, "4x1 pad=3_0x0_0", "0", "add", PERMUTE),
+            ("sums from a start", 16, 16, "4x1 pad=3_0x0_0", "2", "add", ("all-gather",)),
+            ("sums of steps", 16, 4, "3x1 stride=4x1 pad=0_0x0_0", "0", "add", ()),
+            ("sums of all before", 16, 16, "16x1 pad=15_0x0_0", "0", "add", ("all-gather",)),
         )
     ),
     Case(

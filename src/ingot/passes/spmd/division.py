@@ -97,6 +97,22 @@ def undivided(op: Instruction, whole: Sharding) -> Division:
     return Division((whole,) * len(op.operands), (whole,) * count, (), "")
 
 
+def is_apart(division: Division, column: Column) -> bool:
+    """Whether devices that differ in `column` have the same part of everything."""
+    columns = [(column, *map(one.column, range(len(one.tiles)))) for one in division.operands]
+    columns += [
+        (column, *division.folded, *map(one.column, range(len(one.tiles))))
+        for one in division.results
+    ]
+    return all(map(independent, columns))
+
+
+def divided_too(kept: Sharding, axis: int, column: Column, rank: int) -> Sharding:
+    """Return a sharding of a value of `rank` that divides one dimension more."""
+    columns = [column if dim == axis else kept.column(dim) for dim in range(rank)]
+    return sharding_of(columns, len(column))
+
+
 def _chosen(
     factors: Factors, given: Sequence[Sharding], annotated: Annotations, shapes: Sequence[Shape]
 ) -> dict[int | None, Column]:

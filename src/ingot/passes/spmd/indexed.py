@@ -26,31 +26,31 @@ from ingot.hlo.shape import Shape
 from ingot.passes.spmd.division import (
     Annotations,
     Division,
-    divide,
+    divided_too,
+    is_apart,
     local_attributes,
-    undivided,
     whole_shape,
 )
-from ingot.passes.spmd.sharding import Column, Sharding, count_of, independent, joined, sharding_of
+from ingot.passes.spmd.sharding import Column, Sharding, count_of, joined
 from ingot.passes.spmd.values import Values
 
 
 def gather_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
     """Replace a gather along a divided dimension; return whether that was done."""
     operand, indices = op.operands
-    division = _division(values, op, annotated)
+    division = values.division(op, annotated)
     if division is None or op.shape.dtype is PRED:
         return False
     given, (kept, divided) = values.sharding(operand), division.operands
     how, rank = op.attributes.index_map, operand.shape.rank
     axis = _divided_axis(how, given, kept, rank)
-    if axis is None or not _is_apart(division, given.column(axis)):
+    if axis is None or not is_apart(division, given.column(axis)):
         return False
     column = given.column(axis)
     size = operand.shape.static_dims[axis] * count_of(column)
     if 2 * _elements(op.shape) > _elements(whole_shape(operand.shape, given)):
         return False  # To sum the results would take longer than to gather the operand.
-    part = values.convert(operand, _divided_too(kept, axis, column, rank))
+    part = values.convert(operand, divided_too(kept, axis, column, rank))
     build = values.resharder.builder(op)
     own = _held(build, values.convert(indices, divided), size)
     own = build.subtract(own, _begin(values, build, own, (part, axis, column)))
@@ -72,16 +72,16 @@ def gather_parts(values: Values, op: Instruction, annotated: Annotations) -> boo
 
 def scatter_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
     """Replace a scatter whose result is divided along the indices; return whether that was done."""
-    division = _division(values, op, annotated)
+    division = values.division(op, annotated)
     if len(op.operands) != 3 or division is None or division.fold not in ("", "add"):
         return False
     wanted = next((one for one in annotated if one is not None), values.sharding(op.operands[0]))
     (kept,), rank = division.results, op.shape.rank
     axis = _divided_axis(op.attributes.index_map, wanted, kept, rank)
-    if axis is None or not _is_apart(division, wanted.column(axis)):
+    if axis is None or not is_apart(division, wanted.column(axis)):
         return False
     column = wanted.column(axis)
-    target = _divided_too(kept, axis, column, rank)
+    target = divided_too(kept, axis, column, rank)
     shardings = (target, *division.operands[1:])
     operand, indices, updates = map(values.convert, op.operands, shardings)
     build = values.resharder.builder(op)
@@ -91,14 +91,6 @@ def scatter_parts(values: Values, op: Instruction, annotated: Annotations) -> bo
     summands = joined(division.folded) if division.folded else ()
     values.replace_part(op, made, (target.of_summands(summands, rank),), annotated)
     return True
-
-
-def _division(values: Values, op: Instruction, annotated: Annotations) -> Division | None:
-    """Return how the op is divided along other dimensions; None if an operand is in summands."""
-    given = [values.sharding(operand) for operand in op.operands]
-    if any(sharding.summands for sharding in given):
-        return None
-    return divide(op, given, annotated) or undivided(op, values.whole)
 
 
 def _divided_axis(how: IndexMap, given: Sharding, kept: Sharding, rank: int) -> int | None:
@@ -111,22 +103,6 @@ def _divided_axis(how: IndexMap, given: Sharding, kept: Sharding, rank: int) -> 
         return None
     (axis,) = changed
     return axis if axis in how.inserted_dims and not any(kept.column(axis)) else None
-
-
-def _is_apart(division: Division, column: Column) -> bool:
-    """Whether devices that differ in `column` have the same part of everything else."""
-    columns = [(column, *map(one.column, range(len(one.tiles)))) for one in division.operands]
-    columns += [
-        (column, *division.folded, *map(one.column, range(len(one.tiles))))
-        for one in division.results
-    ]
-    return all(map(independent, columns))
-
-
-def _divided_too(kept: Sharding, axis: int, column: Column, rank: int) -> Sharding:
-    """Return a sharding that divides one dimension more."""
-    columns = [column if dim == axis else kept.column(dim) for dim in range(rank)]
-    return sharding_of(columns, len(column))
 
 
 def _elements(shape: Shape) -> int:

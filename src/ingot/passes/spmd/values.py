@@ -108,6 +108,13 @@ class Values:
             pending.pop()
         return self._lanes[value]
 
+    def division(self, op: Instruction, annotated: Annotations = ()) -> Division | None:
+        """Return how an op is divided by its factors; None if an operand is in summands."""
+        given = [self.sharding(operand) for operand in op.operands]
+        if any(sharding.summands for sharding in given):
+            return None
+        return divide(op, given, annotated) or undivided(op, self.whole)
+
     def compute(self, op: Instruction, annotated: Annotations = ()) -> None:
         """An op on divided values: on the parts if it can be, else each device does all of it.
 

@@ -24,6 +24,7 @@ from ingot.hlo.shape import Shape
 from ingot.passes.spmd.control import Control
 from ingot.passes.spmd.custom_partitioners import TARGET, find_partitioner, place_program
 from ingot.passes.spmd.division import Annotations, local_shape, local_shapes, whole_shape
+from ingot.passes.spmd.halos import convolve_parts, reduce_parts
 from ingot.passes.spmd.indexed import gather_parts, scatter_parts
 from ingot.passes.spmd.reshard import Channels
 from ingot.passes.spmd.sharding import (
@@ -55,7 +56,13 @@ def target_of(instruction: Instruction) -> str:
     return instruction.attributes.custom_call_target
 
 
-_INDEXED = {"gather": gather_parts, "scatter": scatter_parts}
+_BEYOND_FACTORS = {
+    "convolution": convolve_parts,
+    "gather": gather_parts,
+    "reduce-window": reduce_parts,
+    "scatter": scatter_parts,
+}
+"""Ops that work on parts along dimensions that are no factors: `halos`, `indexed`."""
 MAX_NESTING = 12
 """Nested loops and branches: each is rehearsed and then rewritten, so the innermost 2^n times."""
 
@@ -195,7 +202,7 @@ class Walk(Values):
             self.placed(instruction)
         else:
             annotated = self.annotated(instruction)
-            by_parts = _INDEXED.get(instruction.opcode)
+            by_parts = _BEYOND_FACTORS.get(instruction.opcode)
             if by_parts is not None and by_parts(self, instruction, annotated):
                 return
             is_divided = any(operand in self.divided for operand in instruction.operands)
