@@ -425,7 +425,7 @@ def _with_buffers(op: Op, before: list[Value], after: list[Value]) -> list[Value
         if not isinstance(old, TensorList) or not isinstance(new, TensorList):
             continue
         _check_elements(op, new)
-        learnt[number] = better_start(op.b, old, new)
+        learnt[number] = better_start(op.b, old, new, op.frame.sizes)
     same = all(new is old for new, old in zip(learnt, before, strict=True))
     return None if same else learnt
 
