@@ -54,12 +54,41 @@ def in_branches(x: Any) -> Any:
     return array.stack()
 
 
+def at_places_of_the_data(x: Any) -> Any:
+    array = growing(element_shape=[])
+    for i in tf.range(3):
+        places = tf.where(x > tf.cast(i, tf.float32))[:, 0]
+        array = array.scatter(tf.cast(places, tf.int32), tf.gather(x, places) * 10.0)
+    return array.stack()
+
+
+def reserved_at_places_of_the_data(x: Any) -> Any:
+    array = tf.TensorArray(tf.float32, size=4)
+    for i in tf.range(3):
+        places = tf.where(x > tf.cast(i, tf.float32))[:, 0]
+        array = array.scatter(tf.cast(places, tf.int32), tf.gather(x, places) * 10.0)
+    return array.stack()
+
+
+def each_until(x: Any) -> Any:
+    def one(item: Any) -> Any:
+        n = tf.constant(0)
+        while tf.abs(item) < 10.0:
+            item, n = item * 2.0, n + 1
+        return item, tf.cast(n, tf.float32)
+
+    return tf.vectorized_map(one, x + 0.125)
+
+
 PROGRAMS: tuple[Callable[[Any], Any], ...] = (
     squares,
     until,
     known_places,
     with_gaps,
     in_branches,
+    at_places_of_the_data,
+    reserved_at_places_of_the_data,
+    each_until,
 )
 
 
