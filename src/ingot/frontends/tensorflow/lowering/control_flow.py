@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from ingot.frontends.tensorflow.captured import CapturedFunction, FunctionRef, TensorRef
 from ingot.frontends.tensorflow.lowering import graph
@@ -513,20 +516,27 @@ def _changed_shape(op: Op, start: Shape, end: Shape) -> Exception:
 def _assert(op: Op) -> tuple[Value, ...]:
     """condition, then what to say: strings, and tensors whose values are not shown."""
     if not _known_truth(op):
-        said = [_said(value) for value in op.values[1:]]
+        most = int(op.attribute("summarize"))
+        said = [f"[{_said(value, most)}]" for value in op.values[1:]]
         emit_assertion(op.b, _condition(op), "assertion failed: " + " ".join(said))
     return ()
 
 
-def _said(value: Value) -> str:
-    if isinstance(value, Text):
-        return " ".join(
-            item.decode(errors="replace") if isinstance(item, bytes) else str(item)
-            for item in value.array.ravel()
-        )
-    if isinstance(value, Known):
-        return str(value.array)
-    return "(computed)"
+def _said(value: Value, most: int) -> str:
+    """Return the first `most` elements of a value (-1: all) as TensorFlow's kernel writes them."""
+    if not isinstance(value, Text | Known):
+        return "(computed)"
+    items = [_element_text(item) for item in value.array.ravel()]
+    shown = items if most < 0 else items[:most]
+    return " ".join(shown) + ("..." if len(shown) < len(items) else "")
+
+
+def _element_text(item: Any) -> str:
+    if isinstance(item, bytes):
+        return item.decode(errors="replace")
+    if isinstance(item, np.bool_):
+        return "1" if item else "0"
+    return f"{item:g}" if isinstance(item, np.floating) else str(item)
 
 
 RULES: dict[str, Rule] = {
