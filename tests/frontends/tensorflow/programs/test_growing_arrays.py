@@ -80,6 +80,24 @@ def each_until(x: Any) -> Any:
     return tf.vectorized_map(one, x + 0.125)
 
 
+def joined_in_a_loop(x: Any) -> Any:
+    """The gradient remembers arrays of a size that each iteration computes."""
+    found = x[:1]
+    for i in tf.range(4):
+        tf.autograph.experimental.set_loop_options(
+            shape_invariants=[(found, tf.TensorShape([None]))]
+        )
+        found = tf.concat([found, tf.sin(found) * x[i % 2]], 0)
+    return found
+
+
+def differentiated_in_a_program(x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        found = joined_in_a_loop(x) * x[1]
+    return tape.gradient(found, x)
+
+
 PROGRAMS: tuple[Callable[[Any], Any], ...] = (
     squares,
     until,
@@ -89,6 +107,8 @@ PROGRAMS: tuple[Callable[[Any], Any], ...] = (
     at_places_of_the_data,
     reserved_at_places_of_the_data,
     each_until,
+    joined_in_a_loop,
+    differentiated_in_a_program,
 )
 
 

@@ -115,6 +115,18 @@ class Packing:
         parts.extend(frame.sizes[name] for name in self.symbols)
         return frame.builder.tuple(*parts)
 
+    def with_tensors_of(self, packed: Shape, outputs: Sequence[Value]) -> Shape:
+        """Return the tuple's shape with those of a body's outputs, of which lists do not count."""
+        elements = list(packed.elements)
+        index = 0
+        for number, (value, output) in enumerate(zip(self.values, outputs, strict=True)):
+            if number in self.fixed:
+                continue
+            if isinstance(output, Instruction) and _width(value) == 1:
+                elements[index] = output.shape
+            index += _width(value)
+        return Shape.tuple(tuple(elements))
+
     def _stays(self) -> list[bool]:
         """Return for each element of the tuple whether the body gets what is outside."""
         stays = [
@@ -460,6 +472,11 @@ def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
             test = condition.frame.builder.compared("NE", test, 0)
         body = _trace(op, packing, _callee(op, "body"), start, state, counters)
         op.b.program.stop_if_learned()
+        changed = packing.with_tensors_of(state, body.outputs)
+        if not _fits(changed, state, given) and have_same_ranks(state, changed):
+            # What lists hold is learnt with sizes that an iteration keeps.
+            state = with_new_sizes(op.frame, state, [changed])
+            continue
         learnt = _with_buffers(op, values, body.outputs)
         if learnt is not None:
             return learnt
@@ -470,7 +487,7 @@ def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
             for old, new in zip(values, body.outputs, strict=True)
         ]
         end = packing.pack(body.frame, outputs)
-        if end.shape.compatible(state) or state.takes(end.shape, given):
+        if _fits(end.shape, state, given):
             break
         if not have_same_ranks(state, end.shape):
             raise _changed_shape(op, start.shape, end.shape)
@@ -491,6 +508,11 @@ def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
         if isinstance(value, TensorList):
             _assert_room(op, value)
     return tuple(results)
+
+
+def _fits(end: Shape, state: Shape, given: frozenset[str]) -> bool:
+    """Whether a loop of this state may go on with what an iteration gives."""
+    return end.compatible(state) or state.takes(end, given)
 
 
 def _assert_room(op: Op, found: TensorList) -> None:
