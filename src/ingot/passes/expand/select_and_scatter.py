@@ -33,6 +33,9 @@ from ingot.support.records import record
 MAX_HOLDERS = 32
 """Windows that hold an element beyond which pads cost more than a scatter."""
 
+MAX_ELEMENTS = 32
+"""Elements for each window beyond which a scatter costs less: 0.5 to 0.95 of it for 7x7 apart."""
+
 _WHOLE = WindowDimension(1)
 
 
@@ -77,6 +80,7 @@ class _Expansion:
         if (
             any(one.base_dilation != 1 for one in self.window)
             or prod(self._holders()) > MAX_HOLDERS
+            or prod(one.stride for one in self.window) > MAX_ELEMENTS
         ):
             return self._scattered(start)
         numbers = self._numbers(self._windowed())
