@@ -216,6 +216,13 @@ _WINDOWS: tuple[tuple[tuple[int, ...], tuple[WindowDimension, ...]], ...] = (
     ((1, 2, 9, 9), (WindowDimension(1), WindowDimension(1), WindowDimension(3, low=1, high=1),
                     WindowDimension(3, low=1, high=1))),
     ((5, 33), (WindowDimension(2, base_dilation=2, window_dilation=3), WindowDimension(5, low=2))),
+    ((11,), (WindowDimension(3, stride=3, low=2, high=2),)),
+    ((11,), (WindowDimension(2, stride=5, low=1),)),
+    ((11,), (WindowDimension(4, stride=3, low=-2, high=3),)),
+    ((2, 13, 9, 3), (WindowDimension(1), WindowDimension(5, stride=2, low=2, high=1),
+                     WindowDimension(5, stride=3, low=1, high=2), WindowDimension(1))),
+    ((1, 8, 6, 2), (WindowDimension(1), WindowDimension(7, low=3, high=3),
+                    WindowDimension(6, low=2, high=3), WindowDimension(1))),
 )  # fmt: skip
 
 

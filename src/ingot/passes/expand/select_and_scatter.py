@@ -5,9 +5,9 @@ A windowed reduction finds where in its window the chosen element lies. Then eve
 result looks at the windows that hold it and takes the sources of those that chose it: no two
 threads write one element, and the order of sums is that of the windows.
 
-Where windows do not overlap an element has one window, found by a broadcast; else there is one
-`pad` per element of the window. Windows of very many elements, and dilated operands, become a
-`scatter` to the chosen elements.
+The last window that begins at an element or before it is found by a broadcast over the stride, the
+windows before that by a `pad`. Where very many windows hold an element, and for dilated operands,
+it becomes a `scatter` to the chosen elements.
 
 Source: the meaning is XLA's (xla/service/select_and_scatter_expander.cc); gathering is our own.
 """
@@ -15,6 +15,7 @@ Source: the meaning is XLA's (xla/service/select_and_scatter_expander.cc); gathe
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 from typing import ClassVar
 
 from ingot.hlo.builder import Builder
@@ -26,11 +27,14 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.reduction import SelectAndScatterAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
-from ingot.hlo.window import Window, WindowDimension, window_elements
+from ingot.hlo.window import Window, WindowDimension
 from ingot.support.records import record
 
-MAX_WINDOW_SIZE = 32
-"""Elements of a window beyond which pads cost more than a scatter."""
+MAX_HOLDERS = 32
+"""Windows that hold an element beyond which pads cost more than a scatter."""
+
+MAX_ELEMENTS = 32
+"""Elements for each window beyond which a scatter costs less: 0.5 to 0.95 of it for 7x7 apart."""
 
 _WHOLE = WindowDimension(1)
 
@@ -75,24 +79,23 @@ class _Expansion:
             return start
         if (
             any(one.base_dilation != 1 for one in self.window)
-            or self._window_size() > MAX_WINDOW_SIZE
+            or prod(self._holders()) > MAX_HOLDERS
+            or prod(one.stride for one in self.window) > MAX_ELEMENTS
         ):
             return self._scattered(start)
         numbers = self._numbers(self._windowed())
-        chosen = self._chosen(numbers)
-        if all(_is_apart(one) for one in self.window):
-            return self._joined(start, self._spread(chosen, -1), numbers, self._spread_source())
+        chosen, source = self._chosen(numbers), self.op.operands[1]
+        nowhere = self.build.constant(-1, chosen.shape.dtype)
+        zero = self.build.constant(0, source.shape.dtype)
         total = start
-        ranges = [range(one.size) for one in self.window]
-        for index in reversed(list(product(*ranges))):
-            here = self._padded(chosen, index, self.build.constant(-1, chosen.shape.dtype))
-            zero = self.build.constant(0, self.op.shape.dtype)
-            source = self._padded(self.op.operands[1], index, zero)
-            total = self._joined(total, here, numbers, source)
+        for back in reversed(list(product(*map(range, self._holders())))):
+            here = self._spread(chosen, back, nowhere)
+            total = self._joined(total, here, numbers, self._spread(source, back, zero))
         return total
 
-    def _window_size(self) -> int:
-        return window_elements(self.window)
+    def _holders(self) -> tuple[int, ...]:
+        """Return how many windows may hold an element, along each dimension."""
+        return tuple(-(-_extent(one) // one.stride) for one in self.window)
 
     def _windowed(self) -> tuple[int, ...]:
         """Return the dimensions along which the window moves at all."""
@@ -149,46 +152,57 @@ class _Expansion:
         here = build.compare(chosen, numbers, direction="EQ")
         return build.select(here, joined, total)
 
-    # ---- windows that lie apart
+    # ---- windows beside elements
 
-    def _spread_source(self) -> Instruction:
-        return self._spread(self.op.operands[1], 0)
+    def _spread(
+        self, value: Instruction, back: tuple[int, ...], filler: Instruction
+    ) -> Instruction:
+        """Return an array of the operand's shape with a value of one window for each element.
 
-    def _spread(self, value: Instruction, filler: int) -> Instruction:
-        """Return an array of the operand's shape with the value of each element's window."""
+        Of the windows that begin at the element or before it, it is the one that begins `back`
+        windows before the last; `filler` where there is none.
+        """
         build = self.build
+        padding: list[tuple[int, int, int]] = []
+        starts: list[int] = []
+        repeats: list[int] = []
+        for number, one in enumerate(self.window):
+            skipped, start = divmod(one.low, one.stride)
+            low = back[number] - skipped
+            high = _rounded_up(self.dims[number] + start, one.stride) - low - self.counts[number]
+            assert isinstance(high, int), "windows move along dimensions of known sizes"
+            padding.append((low, high, 0))
+            starts.append(start)
+            repeats.append(one.stride)
+        if any(item != (0, 0, 0) for item in padding):
+            value = build.pad(value, filler, padding=tuple(padding))
+        return self._cut(self._repeated(value, repeats), starts)
+
+    def _repeated(self, value: Instruction, times: list[int]) -> Instruction:
+        """Return the array with each element as often as it says, along each dimension."""
         inner: list[int | Dim] = []
         whole: list[int | Dim] = []
-        for count, one in zip(self.counts, self.window, strict=True):
-            inner.extend((count, one.size))
-            whole.append(count * one.size)
-        dimensions = tuple(range(0, 2 * len(self.counts), 2))
-        repeated = build.broadcast_to(value, tuple(inner), dimensions)
-        repeated = build.reshape_to(repeated, tuple(whole))
-        padding: list[tuple[int, int, int]] = []
-        for size, covered in zip(self.dims, whole, strict=True):
-            rest = size - covered
-            assert isinstance(rest, int), "windows move along dimensions of known sizes"
-            padding.append((0, rest, 0))
-        if all(item == (0, 0, 0) for item in padding):
-            return repeated
-        return build.pad(
-            repeated, build.constant(filler, value.shape.dtype), padding=tuple(padding)
-        )
+        axes: list[int] = []
+        for size, count in zip(value.shape.dims, times, strict=True):
+            axes.append(len(inner))
+            inner.extend((size, count) if count > 1 else (size,))
+            whole.append(size * count)
+        if tuple(whole) == value.shape.dims:
+            return value
+        build = self.build
+        return build.reshape_to(build.broadcast_to(value, tuple(inner), tuple(axes)), tuple(whole))
 
-    # ---- windows that overlap
-
-    def _padded(
-        self, value: Instruction, index: tuple[int, ...], filler: Instruction
-    ) -> Instruction:
-        """Return for each element of the operand the value of the window with it at `index`."""
+    def _cut(self, value: Instruction, starts: list[int]) -> Instruction:
+        """Return as much of the array as the operand has, from these indices on."""
+        if value.shape.dims == self.dims:
+            return value
         padding: list[tuple[int, int, int]] = []
-        for at, one, size, count in zip(index, self.window, self.dims, self.counts, strict=True):
-            low = at * one.window_dilation - one.low
-            high = size - low - ((count - 1) * one.stride + 1)
+        for start, size, whole in zip(starts, self.dims, value.shape.dims, strict=True):
+            high = size - whole + start
             assert isinstance(high, int), "windows move along dimensions of known sizes"
-            padding.append((low, high, one.stride - 1))
-        return self.build.pad(value, filler, padding=tuple(padding))
+            padding.append((-start, high, 0))
+        zero = self.build.constant(0, value.shape.dtype)
+        return self.build.pad(value, zero, padding=tuple(padding))
 
     # ---- in general
 
@@ -212,6 +226,11 @@ class _Expansion:
         return build.reshape_to(made, self.dims)
 
 
-def _is_apart(one: WindowDimension) -> bool:
-    """Whether windows neither overlap nor have gaps or padding before them."""
-    return one.stride == one.size and one.low == 0 and one.window_dilation == 1
+def _extent(one: WindowDimension) -> int:
+    """Return how many elements lie from a window's first one to its last one."""
+    return (one.size - 1) * one.window_dilation + 1
+
+
+def _rounded_up(size: int | Dim, step: int) -> int | Dim:
+    """Return how many steps reach over a size."""
+    return size if step == 1 else -(-size // step)

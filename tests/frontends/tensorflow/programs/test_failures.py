@@ -219,6 +219,25 @@ def test_a_failed_assertion_is_not_searched_for_tags_that_it_does_not_have(monke
     checked(tf.zeros([2]))
     searched = []
     monkeypatch.setattr(error_interpolation, "parse_message", searched.append)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="assertion failed: too large"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"assertion failed: \[too large\]"):
         checked(tf.constant([0.5, 2.0]))
     assert not searched
+
+
+def test_an_assertion_says_what_it_knows_as_tensorflow_does():
+    """A value that the program computes is not shown: it is the only difference."""
+
+    def checked(x):
+        tf.debugging.assert_greater(x, -5.5, message="low")
+        tf.Assert(x[0] < 9, ["at most", 9, [1.5, 2.0, 3.0, 4.0], [True, False]], summarize=3)
+        return x * 2
+
+    for given, said in (
+        ([-7.0, 1.0], "[low] [Condition x > y did not hold element-wise:] [x (x:0) = ]"),
+        ([-7.0, 1.0], "[y (assert_greater/y:0) = ] [-5.5]"),
+        ([11.0, 1.0], "assertion failed: [at most] [9] [1.5 2 3...] [1 0]"),
+    ):
+        for jit in (None, True):
+            with pytest.raises(tf.errors.InvalidArgumentError) as found:
+                tf.function(checked, jit_compile=jit)(tf.constant(given))
+            assert said in str(found.value)

@@ -54,12 +54,61 @@ def in_branches(x: Any) -> Any:
     return array.stack()
 
 
+def at_places_of_the_data(x: Any) -> Any:
+    array = growing(element_shape=[])
+    for i in tf.range(3):
+        places = tf.where(x > tf.cast(i, tf.float32))[:, 0]
+        array = array.scatter(tf.cast(places, tf.int32), tf.gather(x, places) * 10.0)
+    return array.stack()
+
+
+def reserved_at_places_of_the_data(x: Any) -> Any:
+    array = tf.TensorArray(tf.float32, size=4)
+    for i in tf.range(3):
+        places = tf.where(x > tf.cast(i, tf.float32))[:, 0]
+        array = array.scatter(tf.cast(places, tf.int32), tf.gather(x, places) * 10.0)
+    return array.stack()
+
+
+def each_until(x: Any) -> Any:
+    def one(item: Any) -> Any:
+        n = tf.constant(0)
+        while tf.abs(item) < 10.0:
+            item, n = item * 2.0, n + 1
+        return item, tf.cast(n, tf.float32)
+
+    return tf.vectorized_map(one, x + 0.125)
+
+
+def joined_in_a_loop(x: Any) -> Any:
+    """The gradient remembers arrays of a size that each iteration computes."""
+    found = x[:1]
+    for i in tf.range(4):
+        tf.autograph.experimental.set_loop_options(
+            shape_invariants=[(found, tf.TensorShape([None]))]
+        )
+        found = tf.concat([found, tf.sin(found) * x[i % 2]], 0)
+    return found
+
+
+def differentiated_in_a_program(x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        found = joined_in_a_loop(x) * x[1]
+    return tape.gradient(found, x)
+
+
 PROGRAMS: tuple[Callable[[Any], Any], ...] = (
     squares,
     until,
     known_places,
     with_gaps,
     in_branches,
+    at_places_of_the_data,
+    reserved_at_places_of_the_data,
+    each_until,
+    joined_in_a_loop,
+    differentiated_in_a_program,
 )
 
 

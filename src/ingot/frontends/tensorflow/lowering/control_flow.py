@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from ingot.frontends.tensorflow.captured import CapturedFunction, FunctionRef, TensorRef
 from ingot.frontends.tensorflow.lowering import graph
@@ -111,6 +114,18 @@ class Packing:
         parts.extend(frame.tensor(frame.state[variable]) for variable in self.variables)
         parts.extend(frame.sizes[name] for name in self.symbols)
         return frame.builder.tuple(*parts)
+
+    def with_tensors_of(self, packed: Shape, outputs: Sequence[Value]) -> Shape:
+        """Return the tuple's shape with those of a body's outputs, of which lists do not count."""
+        elements = list(packed.elements)
+        index = 0
+        for number, (value, output) in enumerate(zip(self.values, outputs, strict=True)):
+            if number in self.fixed:
+                continue
+            if isinstance(output, Instruction) and _width(value) == 1:
+                elements[index] = output.shape
+            index += _width(value)
+        return Shape.tuple(tuple(elements))
 
     def _stays(self) -> list[bool]:
         """Return for each element of the tuple whether the body gets what is outside."""
@@ -425,7 +440,7 @@ def _with_buffers(op: Op, before: list[Value], after: list[Value]) -> list[Value
         if not isinstance(old, TensorList) or not isinstance(new, TensorList):
             continue
         _check_elements(op, new)
-        learnt[number] = better_start(op.b, old, new)
+        learnt[number] = better_start(op.b, old, new, op.frame.sizes)
     same = all(new is old for new, old in zip(learnt, before, strict=True))
     return None if same else learnt
 
@@ -457,6 +472,11 @@ def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
             test = condition.frame.builder.compared("NE", test, 0)
         body = _trace(op, packing, _callee(op, "body"), start, state, counters)
         op.b.program.stop_if_learned()
+        changed = packing.with_tensors_of(state, body.outputs)
+        if not _fits(changed, state, given) and have_same_ranks(state, changed):
+            # What lists hold is learnt with sizes that an iteration keeps.
+            state = with_new_sizes(op.frame, state, [changed])
+            continue
         learnt = _with_buffers(op, values, body.outputs)
         if learnt is not None:
             return learnt
@@ -467,7 +487,7 @@ def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
             for old, new in zip(values, body.outputs, strict=True)
         ]
         end = packing.pack(body.frame, outputs)
-        if end.shape.compatible(state) or state.takes(end.shape, given):
+        if _fits(end.shape, state, given):
             break
         if not have_same_ranks(state, end.shape):
             raise _changed_shape(op, start.shape, end.shape)
@@ -488,6 +508,11 @@ def _attempt(op: Op, values: list[Value]) -> tuple[Value, ...] | list[Value]:
         if isinstance(value, TensorList):
             _assert_room(op, value)
     return tuple(results)
+
+
+def _fits(end: Shape, state: Shape, given: frozenset[str]) -> bool:
+    """Whether a loop of this state may go on with what an iteration gives."""
+    return end.compatible(state) or state.takes(end, given)
 
 
 def _assert_room(op: Op, found: TensorList) -> None:
@@ -513,20 +538,27 @@ def _changed_shape(op: Op, start: Shape, end: Shape) -> Exception:
 def _assert(op: Op) -> tuple[Value, ...]:
     """condition, then what to say: strings, and tensors whose values are not shown."""
     if not _known_truth(op):
-        said = [_said(value) for value in op.values[1:]]
+        most = int(op.attribute("summarize"))
+        said = [f"[{_said(value, most)}]" for value in op.values[1:]]
         emit_assertion(op.b, _condition(op), "assertion failed: " + " ".join(said))
     return ()
 
 
-def _said(value: Value) -> str:
-    if isinstance(value, Text):
-        return " ".join(
-            item.decode(errors="replace") if isinstance(item, bytes) else str(item)
-            for item in value.array.ravel()
-        )
-    if isinstance(value, Known):
-        return str(value.array)
-    return "(computed)"
+def _said(value: Value, most: int) -> str:
+    """Return the first `most` elements of a value (-1: all) as TensorFlow's kernel writes them."""
+    if not isinstance(value, Text | Known):
+        return "(computed)"
+    items = [_element_text(item) for item in value.array.ravel()]
+    shown = items if most < 0 else items[:most]
+    return " ".join(shown) + ("..." if len(shown) < len(items) else "")
+
+
+def _element_text(item: Any) -> str:
+    if isinstance(item, bytes):
+        return item.decode(errors="replace")
+    if isinstance(item, np.bool_):
+        return "1" if item else "0"
+    return f"{item:g}" if isinstance(item, np.floating) else str(item)
 
 
 RULES: dict[str, Rule] = {

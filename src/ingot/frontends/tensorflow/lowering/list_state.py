@@ -11,14 +11,14 @@ compiles the function with more room for such lists and runs it again (`list_roo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ingot.frontends.tensorflow.list_rooms import grown, room_text
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, TensorList
 from ingot.hlo import dim as dim_math
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
@@ -186,20 +186,33 @@ def alike(builder: TensorBuilder, lists: Sequence[TensorList]) -> list[TensorLis
     return [fitted(builder, item, form) for item in lists]
 
 
-def better_start(builder: TensorBuilder, old: TensorList, new: TensorList) -> TensorList:
+def better_start(
+    builder: TensorBuilder, old: TensorList, new: TensorList, sizes: Collection[str]
+) -> TensorList:
     """Return the list that a loop starts with, in a form that can also hold what its body made.
 
     Args:
         builder: of the computation around the loop.
         old: what the loop was tried with.
         new: what the body made of it; it belongs to the body's computation.
+        sizes: the names of the sizes that are known before the loop.
     """
     form = common_form([old, new])
+    if not symbols_of((form.rows,)).issubset(sizes):
+        # Each iteration computes how long the list is: its room is added to what it begins with.
+        form = replace(form, rows=_rows_before(old))
     if form.is_counted and form.dims is not None and not (old.is_counted and old.buffer):
         form = replace(form, rows=_rows_for(builder, old, new, form))
     if new.buffer is not None and old.buffer is None:
         form = replace(form, element=new.element, of_lists=new.of_lists)
     return old if form == ListForm.of(old) else fitted(builder, old, form)
+
+
+def _rows_before(found: TensorList) -> Size:
+    """Return how many rows a list has before a loop, or needs for the elements it has."""
+    if found.buffer is not None:
+        return found.rows
+    return 0 if isinstance(found.length, Instruction) else found.length
 
 
 def _rows_for(builder: TensorBuilder, old: TensorList, new: TensorList, form: ListForm) -> Size:
