@@ -330,6 +330,21 @@ CASES = [
             ("sums of all before", 16, 16, "16x1 pad=15_0x0_0", "0", "add", ("all-gather",)),
         )
     ),
+    *(
+        Case(name, f"x = f32[16,4] parameter(0), sharding={divided} "
+             f"a = f32[{rows},4] slice(x), slice={{[{16 - rows}:16], [0:4]}} "
+             f"b = f32[{16 - rows},4] slice(x), slice={{[0:{end}], [0:4]}} "
+             f"ROOT r = f32[16,4] concatenate(a, b), dimensions={{0}}, sharding={divided}", meets)
+        for name, rows, end, divided, meets in (
+            ("roll by one", 1, 15, ALL_ROWS, PERMUTE),
+            ("roll back by one", 15, 1, ALL_ROWS, PERMUTE),
+            ("roll by three", 3, 13, ALL_ROWS, PERMUTE),
+            ("roll by a part", 4, 12, ALL_ROWS, ("all-gather",)),
+            ("roll of both", 1, 15, BOTH, ("all-gather",)),
+            ("roll of rows on two devices each", 2, 14, ROWS, PERMUTE),
+            ("roll back of turned parts", 13, 3, "{devices=[4,1]2,0,3,1}", PERMUTE),
+        )
+    ),
     Case(
         "loop", f"{X}{ROWS} n = s32[] constant(3) z = f32[] constant(0) "
         "w = f32[8,4] broadcast(z), dimensions={} "

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reshards by one exchange, in which each device sends and receives no more than parts.
 
-There are three: devices exchange whole parts (`collective-permute`); a factor moves from the end of
+There are four: devices exchange whole parts (`collective-permute`); a factor moves from the end of
 one dimension's division to the end of another's (`all-to-all`); each device sums only its own part
-of the summands (`reduce-scatter`). Shardy splits reshards into such steps.
+of the summands (`reduce-scatter`); rows of a roll move on around the ring (`rolls`). Shardy splits
+reshards into such steps.
 
 Invariant: an exchange is found from the coordinates of devices alone, whatever the mesh was called.
 
@@ -19,6 +20,7 @@ from typing import NamedTuple
 from ingot.hlo.builder import scalar_computation
 from ingot.hlo.instruction import Instruction
 from ingot.passes.spmd.reshard import Resharder
+from ingot.passes.spmd.rolls import rolled
 from ingot.passes.spmd.sharding import (
     Column,
     Groups,
@@ -59,6 +61,8 @@ def exchanged(
     rank = part.shape.rank
     if given.summands or wanted.summands:
         return None if wanted.summands else _scattered(resharder, part, ends, lanes)
+    if given.is_replicated:
+        return rolled(resharder, part, wanted, lanes)
     if given.tiles and given.tiles == wanted.tiles:
         return _permuted(resharder, part, ends, lanes)
     shift = _shift(given, wanted, rank)

@@ -84,6 +84,11 @@ class Resharder:
         self.computation = computation
         self.channels = channels
         self.partition_id: Instruction | None = None
+        self.sources: dict[Instruction, tuple[Instruction, Sharding]] = {}
+        """The parts that values were gathered from, and how they are divided."""
+        self.rolled: list[Instruction] = []
+        """Values of which only parts are used, got from neighbours."""
+        self._gathers: list[Instruction] = []
 
     def builder(self, source: Instruction) -> RuleBuilder:
         """Return a builder whose instructions have the metadata of `source`."""
@@ -159,7 +164,7 @@ class Resharder:
             lanes: devices of different lanes have different values (`manual_lanes`).
 
         """
-        build = self.builder(part)
+        build, source = self.builder(part), part
         columns = [given.column(axis) for axis in range(len(given.tiles))]
         for axis, tiles in enumerate(given.tiles):
             if tiles == 1 or axis in kept:
@@ -175,7 +180,17 @@ class Resharder:
                 dimensions=(axis,),
                 use_global_device_ids=True,
             )
+            self._gathers.append(part)
+        self.sources[part] = source, given
         return part
+
+    def remove_unused(self) -> None:
+        """Remove what was gathered for rolls; all devices do, so none waits for another."""
+        for value in self.rolled:
+            self.computation.remove_dead(value)
+        for gather in reversed(self._gathers):
+            if gather.parent is not None and not gather.users and not gather.is_root:
+                self.computation.remove(gather)
 
     def fold(
         self, part: Instruction, fixed: Sequence[Column], varying: Column, opcode: str

@@ -354,17 +354,19 @@ class Walk(Values):
         self.computation.remove(call)
 
     def finish(self, root: Instruction, wanted: Sequence[Sharding | None]) -> tuple[Sharding, ...]:
-        """Give the results the `wanted` shardings, and the root its shape."""
+        """Give the results the `wanted` shardings and the root its shape; remove unused values."""
         root.extra.pop("sharding", None)
         if root.opcode != "tuple":
             root = self.convert(root, wanted[0] or self.sharding(root).summed)
             self.computation.set_root(root)
+            self.resharder.remove_unused()
             return (self.sharding(root),)
         for number, (value, sharding) in enumerate(zip(root.operands, wanted, strict=True)):
             if value.shape.is_array:
                 made = self.convert(value, sharding or self.sharding(value).summed)
                 self.computation.replace_operand(root, number, made)
         self.computation.set_shape(root, Shape.tuple(tuple(v.shape for v in root.operands)))
+        self.resharder.remove_unused()
         return tuple(self.sharding(value) for value in root.operands)
 
     def refuse(self, instruction: Instruction, why: str) -> UnsupportedError:
