@@ -16,11 +16,11 @@ from itertools import product
 
 from ingot.hlo import dim
 from ingot.hlo.opdef import Trait, find
-from ingot.kernel.expr import LEAVES, make, walk
+from ingot.kernel.expr import LEAVES, Expr, make, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import LoopKernel, Pass, Store
 from ingot.kernel.rewrite import AxisSubstitution, ExprSubstitution, applied
-from ingot.kernel.schedule.vector_axis import has_short_rows
+from ingot.kernel.schedule.vector_axis import chooses, has_short_rows
 from ingot.support.records import replace
 
 MAX_NODES = 500
@@ -45,7 +45,7 @@ def unroll_windows(kernel: LoopKernel) -> LoopKernel:
     taps = dim.product(axis.extent for axis in inner[0].axes)
     if not isinstance(taps, int) or taps > MAX_TAPS:
         return kernel
-    if not _moves(inner[0], kernel.grid[-1].name) and not _chooses(inner[0]):
+    if not _moves(inner[0], kernel.grid[-1].name) and not chooses(inner[0]):
         return kernel
     return kernel if _size(inner) is None else _without_loops(kernel)
 
@@ -59,13 +59,6 @@ def _moves(item: Pass, name: str) -> bool:
         and any(coefficient(index, axis.name) in near for axis in item.axes)
         for index in indices
     )
-
-
-def _chooses(item: Pass) -> bool:
-    """Whether a pass chooses between values by its position, as along a stack it does."""
-    names = {axis.name for axis in item.axes}
-    compared = [node.axes for node in walk(item.exprs) if node.op == "compare"]
-    return any(axes and axes <= names for axes in compared)
 
 
 def unroll_short_rows(kernel: LoopKernel) -> LoopKernel:
@@ -87,12 +80,14 @@ def _without_loops(kernel: LoopKernel) -> LoopKernel:
 
 
 def _size(inner: list[Pass]) -> int | None:
-    """Return how many nodes there will be, None if too many."""
+    """Return how many nodes there will be, None if too many; passes share those that are equal."""
     nodes = expensive = 0
+    seen = set[Expr]()
     for item in inner:
         extent = dim.product(axis.extent for axis in item.axes)
         assert isinstance(extent, int), "short loops have known lengths"
-        own = list(walk(item.exprs))
+        own = [node for node in walk(item.exprs) if node not in seen]
+        seen.update(own)
         nodes += extent * len(own)
         costly = (n for n in own if n.op not in LEAVES and find(n.op).has(Trait.EXPENSIVE))
         expensive += extent * sum(1 for _ in costly)
