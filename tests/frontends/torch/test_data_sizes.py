@@ -398,3 +398,37 @@ def test_masks_that_select_nothing_write_nothing():
     for rows, limit in ((16, 0.0), (16, 9.0), (5, 9.0), (33, -9.0)):
         x = torch.randn(rows, 5, requires_grad=True)
         assert_runs_same(_written_back, compiled, x, torch.tensor(limit), grad=True)
+
+
+EXTREMES = {
+    "max": lambda x: x[x > 0].max(),
+    "min": lambda x: x[x > 0].min() + 1,
+    "max along": lambda x: x[x > 0].max(0),
+    "min along": lambda x: x[x > 0].min(-1),
+    "median along": lambda x: x[x > 0].median(0),
+    "amax": lambda x: x[x > 0].amax(),
+    "argmax": lambda x: x[x > 0].argmax(0),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extremes_of_no_elements_are_refused(name):
+    """A fold would give infinities; the number of elements is known only in a call."""
+    function = EXTREMES[name]
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="ingot", fullgraph=True)
+    assert_runs_same(function, compiled, X)
+    with pytest.raises((RuntimeError, IndexError)) as want:
+        function(-X.abs())
+    asserted = name in ("amax", "argmax")  # by PyTorch's trace, in its words
+    with pytest.raises(RuntimeError if asserted else want.type) as got:
+        compiled(-X.abs())
+    assert asserted or str(want.value) in str(got.value)
+
+
+@pytest.mark.parametrize("function", [torch.max, torch.min, lambda x: x.max(0)])
+def test_extremes_of_a_size_of_0_are_refused(function):
+    compiled = torch.compile(function, backend="ingot", fullgraph=True)
+    for call in (function, compiled):
+        with pytest.raises((RuntimeError, IndexError), match="Expected reduction dim"):
+            call(torch.zeros(0))
