@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 import torch
@@ -81,7 +81,8 @@ def size_of(value: Any) -> Size:
     if not isinstance(value, torch.SymInt):
         return _computed_size(value)
     # To ask PyTorch what its guards say takes a millisecond.
-    environment, raw = value.node.shape_env, value.node._expr
+    node: Any = cast("Any", value).node
+    environment, raw = node.shape_env, node._expr
     known = known_sizes(environment)
     if raw not in known:
         made = _computed_size(value)
