@@ -135,3 +135,29 @@ ENTRY e {{
         np.testing.assert_allclose(
             found.astype(np.float64).reshape(wanted.shape), wanted, rtol=tolerance, atol=tolerance
         )
+
+
+@pytest.mark.parametrize("level", host_levels())
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+@pytest.mark.parametrize("length", [2, 3, 5, 8])
+def test_rows_that_meet_one_at_a_run_time_index(length, element, level):
+    sizes = f"dynamic_slice_sizes={{1,{length}}}"
+    module = ingot.parse_hlo(f"""HloModule m
+ENTRY e {{
+  amounts = {element}[211] parameter(0)
+  colours = {element}[7,{length}] parameter(1)
+  number = s32[] parameter(2)
+  zero = s32[] constant(0)
+  colour = {element}[1,{length}] dynamic-slice(colours, number, zero), {sizes}
+  flat = {element}[{length}] reshape(colour)
+  wide = {element}[211,{length}] broadcast(flat), dimensions={{1}}
+  each = {element}[211,{length}] broadcast(amounts), dimensions={{0}}
+  ROOT r = {element}[211,{length}] multiply(each, wide)
+}}""")
+    amounts = np.arange(211).astype(dtype(element).numpy)
+    colours = (np.arange(7 * length).reshape(7, length) - 9).astype(dtype(element).numpy)
+    compiled = ingot.compile(module, target=TargetSpec.host(level))
+    for number in (-5, 0, 3, 6, 100):
+        row = colours[min(max(number, 0), 6)]
+        found = compiled(amounts, colours, np.int32(number))
+        np.testing.assert_array_equal(np.asarray(found), amounts[:, None] * row)

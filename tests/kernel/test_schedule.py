@@ -129,6 +129,17 @@ def test_only_streams_that_compute_little_wait_for_memory() -> None:
     assert _scheduled(whole_sum("?n"))[1].effort is Effort.FULL
 
 
+@pytest.mark.parametrize("narrow", ["bf16", "f16", "s8"])
+def test_sums_of_narrow_elements_are_work(narrow: str) -> None:
+    text = f"""x = {narrow}[1000,100000] parameter(0)
+      wide = f32[1000,100000] convert(x)
+      zero = f32[] constant(0)
+      ROOT r = f32[1000] reduce(wide, zero), dimensions={{1}}, to_apply=add"""
+    assert _scheduled(fused(text))[1].effort is Effort.FULL
+    wide = text.replace(narrow, "f32")
+    assert _scheduled(fused(wide))[1].effort is Effort.MEMORY_BOUND
+
+
 def _chain(steps: int, masks: int = 0, element: str = "f32") -> str:
     """Return so many products and sums on one another, and selects by so many masks."""
     lines = ["x = f32[5000] parameter(0)", "v0 = f32[5000] add(x, x)"]

@@ -157,11 +157,41 @@ def test_distinct_slices(name, monkeypatch):
         assert_same(lambda x: tree_map(Tensor.contiguous, SLICES[name](x)), x)
 
 
-def test_distinct_elements_that_pytorch_finds():
-    """Without elements, of a symbolic size: by PyTorch's kernel."""
+def test_distinct_elements_of_nothing():
+    """By PyTorch's kernel."""
     for x in (torch.zeros(0), torch.zeros(3, 0)):
         assert_same(DISTINCT["all"], x)
-    assert_same(DISTINCT["all"], REPEATED[0], dynamic=True)
+
+
+OF_ANY_LENGTH = {
+    "mask": lambda x: x.flatten()[x.flatten() > 0].sin(),
+    "mask of a mask": lambda x: _twice(x.flatten()),
+    "rows": lambda x: x[x[:, 0] > 0].sum(1),
+    "nonzero": lambda x: [item + 1 for item in x.round().nonzero(as_tuple=True)],
+    "masked_select": lambda x: torch.masked_select(x, x < 0.3) * 2,
+    "unique": lambda x: torch.unique(x.round(), return_inverse=True, return_counts=True),
+    "unique of a mask": lambda x: torch.unique(x[x > 0.5].round(), return_counts=True),
+    "runs of a mask": lambda x: torch.unique_consecutive(x[x > 0.5].round(), return_counts=True),
+    "slices": lambda x: [
+        item.contiguous()
+        for item in torch.unique(x.round(), dim=0, return_inverse=True, return_counts=True)
+    ],
+}
+
+
+@pytest.mark.parametrize("name", OF_ANY_LENGTH)
+def test_elements_of_arrays_of_any_length_are_found_by_programs(name):
+    """The lengths are around those of the scan's blocks; of zeros nothing is chosen."""
+    function = OF_ANY_LENGTH[name]
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="ingot", fullgraph=True, dynamic=True)
+    before = {graph.name for graph in compiled_graphs()}
+    for rows in (5, 31, 32, 33, 64, 200):
+        x = torch.linspace(0, 40, rows * 2).sin().reshape(rows, 2)
+        assert_runs_same(function, compiled, x)
+        assert_runs_same(function, compiled, x * 0)
+    (graph,) = [graph for graph in compiled_graphs() if graph.name not in before]
+    assert [op for op, why in graph.host_ops if why] == []
 
 
 MASKED = {
@@ -368,3 +398,37 @@ def test_masks_that_select_nothing_write_nothing():
     for rows, limit in ((16, 0.0), (16, 9.0), (5, 9.0), (33, -9.0)):
         x = torch.randn(rows, 5, requires_grad=True)
         assert_runs_same(_written_back, compiled, x, torch.tensor(limit), grad=True)
+
+
+EXTREMES = {
+    "max": lambda x: x[x > 0].max(),
+    "min": lambda x: x[x > 0].min() + 1,
+    "max along": lambda x: x[x > 0].max(0),
+    "min along": lambda x: x[x > 0].min(-1),
+    "median along": lambda x: x[x > 0].median(0),
+    "amax": lambda x: x[x > 0].amax(),
+    "argmax": lambda x: x[x > 0].argmax(0),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extremes_of_no_elements_are_refused(name):
+    """A fold would give infinities; the number of elements is known only in a call."""
+    function = EXTREMES[name]
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="ingot", fullgraph=True)
+    assert_runs_same(function, compiled, X)
+    with pytest.raises((RuntimeError, IndexError)) as want:
+        function(-X.abs())
+    asserted = name in ("amax", "argmax")  # by PyTorch's trace, in its words
+    with pytest.raises(RuntimeError if asserted else want.type) as got:
+        compiled(-X.abs())
+    assert asserted or str(want.value) in str(got.value)
+
+
+@pytest.mark.parametrize("function", [torch.max, torch.min, lambda x: x.max(0)])
+def test_extremes_of_a_size_of_0_are_refused(function):
+    compiled = torch.compile(function, backend="ingot", fullgraph=True)
+    for call in (function, compiled):
+        with pytest.raises((RuntimeError, IndexError), match="Expected reduction dim"):
+            call(torch.zeros(0))

@@ -12,6 +12,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch.nn import functional
 
 from ingot.frontends.torch.graphs import recorded_graphs
+from ingot.support.flags import override_values
 
 pytestmark = pytest.mark.filterwarnings("ignore::ingot.IngotWarning")
 
@@ -477,3 +478,31 @@ def test_rows_whose_length_a_guard_knows_stay_rows():
     slices = re.findall(r"= f32\[(.*?)\]\S* slice\(", "\n".join(texts))
     assert slices
     assert all("," in dims for dims in slices)
+
+
+CUMULATIVE = {
+    "sum": lambda x: x.cumsum(0),
+    "sum of rows": lambda x: x.cumsum(1),
+    "product of integers": lambda x: (x.round().long().clamp(-1, 1) * 2 - 1).cumprod(0),
+    "maximum": lambda x: x.cummax(0),
+    "minimum of rows": lambda x: x.cummin(1),
+    "logarithm": lambda x: x.logcumsumexp(1),
+    "both": lambda x: x.cumsum(0).flip(0).cumsum(1),
+}
+
+
+@pytest.mark.parametrize("name", CUMULATIVE)
+def test_cumulative_ops_of_any_length(name):
+    """Lengths around those of the scan's blocks, and its blocks of blocks; infinities and NaN."""
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("ingot")
+    compiled = torch.compile(CUMULATIVE[name], backend=counter, dynamic=True, fullgraph=True)
+    with override_values({"strict": True}):
+        for rows, columns in ((3, 7), (63, 2), (64, 130), (65, 64), (300, 3)):
+            x = torch.linspace(-3, 40, rows * columns).sin().reshape(rows, columns) * 2
+            assert_runs_same(CUMULATIVE[name], compiled, x, rtol=1e-4, atol=1e-4)
+            x[rows // 2, 1] = float("nan")
+            x[rows // 3, 0], x[2, 1] = float("inf"), -float("inf")
+            if "integers" not in name:
+                assert_runs_same(CUMULATIVE[name], compiled, x, rtol=1e-4, atol=1e-4)
+    assert counter.frame_count == 1

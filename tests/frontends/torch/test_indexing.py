@@ -3,7 +3,7 @@
 
 import pytest
 import torch
-from tests.frontends.torch.compare import assert_same, made
+from tests.frontends.torch.compare import assert_runs_same, assert_same, made
 from torch.nn import functional
 
 I = torch.tensor([2, 0, -1, 1])  # noqa: E741
@@ -141,6 +141,24 @@ def test_distances_and_their_gradients(monkeypatch):
     many = torch.arange(30.0)[:, None] * torch.tensor([1.0, 2.0])
     given = [item.requires_grad_() for item in (x, y, many)]
     assert_same(program, *given, grad=True, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "mode", ["use_mm_for_euclid_dist_if_necessary", "donot_use_mm_for_euclid_dist"]
+)
+def test_equal_rows_of_symbolic_numbers_are_at_no_distance(mode):
+    """A product rounds by the size of the rows; few rows are compared by their differences."""
+
+    def program(x, y):
+        return torch.cdist(x, y, compute_mode=mode)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(program, backend="ingot", dynamic=True, fullgraph=True)
+    for n, m in ((4, 7), (25, 24), (0, 5)):
+        whole = made(torch.float32, 2, 40, 5)
+        x, y = (whole[:, :count].clone().requires_grad_() for count in (n, m))
+        assert_runs_same(program, compiled, x, y, grad=True)
+        assert not compiled(x, y).diagonal(dim1=1, dim2=2).any()
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0, 2.0])

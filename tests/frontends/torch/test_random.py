@@ -116,6 +116,28 @@ def test_checkpointed_layers_draw_again_what_they_drew(name):
         assert [op for op, why in graph.host_ops if why] == []
 
 
+def test_checkpointed_batch_norm_and_dropout():
+    """The running statistics are written once, by the forward pass, as without a checkpoint."""
+    runs = []
+    for is_compiled in (True, False):
+        torch._dynamo.reset()
+        torch.manual_seed(2)
+        layers = [nn.Linear(6, 6), nn.GELU(), nn.Dropout(0.2), nn.BatchNorm1d(6, momentum=0.3)]
+        model = nn.Sequential(*layers)
+
+        def program(x, model=model, is_compiled=is_compiled):
+            for _ in range(2):
+                again = checkpoint(model, x, use_reentrant=False) if is_compiled else model(x)
+                x = x + again
+            return x.square().sum()
+
+        run = torch.compile(program, backend="ingot", fullgraph=True) if is_compiled else program
+        x = X.clone().reshape(-1, 6).requires_grad_()
+        loss = run(x)
+        runs.append([loss, *torch.autograd.grad(loss, [x, *model.parameters()]), *model.buffers()])
+    assert_results(*runs, rtol=1e-4, atol=1e-5)
+
+
 def _trained(build, compiled):
     torch.manual_seed(11)
     model, target = build(), torch.linspace(-1, 1, 16 * 8).reshape(16, 8)

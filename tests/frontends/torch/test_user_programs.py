@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.frontends.torch import user_training_programs as _more  # noqa: F401 - adds programs
 from tests.frontends.torch.compare import assert_results, copied
 from tests.frontends.torch.user_programs import PROGRAMS
 from torch import Tensor, nn

@@ -2,8 +2,9 @@
 """Scans: each element folded with all before it along an axis, one array or several together.
 
 A known length is a `reduce-window` whose windows are the prefixes, which kernels run as one pass
-(`analysis.scans`). An open length is a loop that doubles: each step combines every element with
-the one `distance` before it, so a length of n takes log2 n steps.
+(`analysis.scans`). An open length is cut into blocks of a known length: each is scanned, then the
+blocks' totals, and what came before a block is combined with its elements. The totals are scanned
+by a loop that doubles: each step combines every total with the one `distance` before it.
 
 Invariant: the starts are neutral, also combined with themselves.
 """
@@ -14,10 +15,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ingot.frontends.building.arrays import ArrayBuilder, Size, counts_up
+from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
+
+BLOCK = 64
+"""Elements of a block of an open length."""
 
 Combine = Callable[[ArrayBuilder, Instruction, Instruction], Instruction]
 CombineSeveral = Callable[
@@ -49,7 +54,7 @@ def scan_several(
     """Return the inclusive scans of arrays of the same sizes that are combined together."""
     size = operands[0].shape.dims[axis]
     if not isinstance(size, int):
-        return _looped(b, operands, axis, combine, starts, size)
+        return _blocked(b, operands, axis, combine, starts, size)
     if size < 2:
         return list(operands)
     return _windowed(b, operands, axis, combine, starts, size)
@@ -82,6 +87,37 @@ def _windowed(
         to_apply=folded,
     )
     return [found] if count == 1 else [b.element_of(found, n) for n in range(count)]
+
+
+def _blocked(
+    b: ArrayBuilder,
+    operands: Sequence[Instruction],
+    axis: int,
+    combine: CombineSeveral,
+    starts: Sequence[Any],
+    size: Size,
+) -> list[Instruction]:
+    dims = operands[0].shape.dims
+    count = dim_math.floordiv(size + BLOCK - 1, BLOCK)
+    rest = (*dims[:axis], count * BLOCK - size, *dims[axis + 1 :])
+    blocks = (*dims[:axis], count, BLOCK, *dims[axis + 1 :])
+    inside: list[Instruction] = []
+    for x, start in zip(operands, starts, strict=True):
+        whole = b.concatenated([x, b.like(start, x.shape.with_dims(rest))], axis)
+        inside.append(b.reshape_to(whole, blocks))
+    inside = _windowed(b, inside, axis + 1, combine, starts, BLOCK)
+    totals = (*dims[:axis], count, *dims[axis + 1 :])
+    ends = [b.reshape_to(b.sliced(x, axis + 1, BLOCK - 1, BLOCK), totals) for x in inside]
+    ends = _looped(b, ends, axis, combine, starts, count)
+    before: list[Instruction] = []
+    for x, start in zip(ends, starts, strict=True):
+        first = b.like(start, x.shape.with_dims((*dims[:axis], 1, *dims[axis + 1 :])))
+        shifted = b.sliced(b.concatenated([first, x], axis), axis, 0, count)
+        others = (*range(axis + 1), *range(axis + 2, len(blocks)))
+        before.append(b.spread(shifted, blocks, others))
+    made = combine(b, inside, before)
+    flat = (*dims[:axis], count * BLOCK, *dims[axis + 1 :])
+    return [b.sliced(b.reshape_to(x, flat), axis, 0, size) for x in made]
 
 
 def _looped(

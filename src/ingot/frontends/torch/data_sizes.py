@@ -6,8 +6,7 @@ repeats, the runs of equal elements), a number of the wrapper becomes the size, 
 makes a result of that size. What the size is computed from fuses with it. It runs before
 `placement`.
 
-Invariant: the elements and their order are PyTorch's. Masks of symbolic sizes are left to PyTorch,
-since a scan of those takes several passes.
+Invariant: the elements and their order are PyTorch's.
 
 Example:
     y = index(x, [mask])                                f32[u0]
@@ -102,26 +101,29 @@ def _defines_one_size(node: Node) -> bool:
     return len(bound) == 1 and isinstance(first, FakeTensor)
 
 
-def _is_known(mask: Node) -> bool:
-    """Whether a mask has known sizes, dimensions and some elements."""
-    return mask.meta["val"].dim() > 0 and _has_elements(mask)
+def _is_mask(mask: Node) -> bool:
+    """Whether a mask has dimensions and may have elements."""
+    return mask.meta["val"].dim() > 0 and _may_have_elements(mask)
 
 
-def _has_elements(x: Node) -> bool:
-    """Whether a tensor has known sizes and some elements."""
+def _may_have_elements(x: Node) -> bool:
+    """Whether no size of a tensor is known to be 0."""
     value = x.meta["val"]
-    has_sizes = all(isinstance(size, int) and size > 0 for size in value.shape)
-    return has_sizes and isinstance(value, FakeTensor)
+    return isinstance(value, FakeTensor) and 0 not in _known_sizes(value)
+
+
+def _known_sizes(value: Any) -> list[int]:
+    return [size for size in value.shape if isinstance(size, int)]
 
 
 class _Expansion:
-    """The nodes that replace one node, if its sizes are known where they have to be."""
+    """The nodes that replace one node, if it can have elements."""
 
     def __init__(self, graph: Any, node: Node) -> None:
         self.graph, self.node = graph, node
 
     def nonzero(self, x: Node) -> None:
-        if not _is_known(x):
+        if not _is_mask(x):
             return
         with self.graph.inserting_before(self.node):
             mask, size = self._mask(x, self.node.meta["val"].shape[0])
@@ -131,12 +133,12 @@ class _Expansion:
         """Expand an index that is one mask."""
         masks = [item for item in indices if item is not None]
         is_mask = len(masks) == 1 and masks[0].meta["val"].dtype is torch.bool
-        if is_mask and _is_known(masks[0]):
+        if is_mask and _is_mask(masks[0]):
             self.chosen(x, list(indices).index(masks[0]), masks[0])
 
     def selected(self, x: Node, mask: Node) -> None:
         """Expand `masked_select`, which broadcasts; equal sizes are the common case."""
-        if _sizes(x.meta["val"]) == _sizes(mask.meta["val"]) and _is_known(mask):
+        if _sizes(x.meta["val"]) == _sizes(mask.meta["val"]) and _is_mask(mask):
             self.chosen(x, 0, mask)
 
     def chosen(self, x: Node, axis: int, mask: Node) -> None:
@@ -191,7 +193,7 @@ class _Expansion:
 
     def _distinct(self, x: Node, is_sorted: bool, dim: int | None = None) -> None:
         """Find the runs of equal elements or slices, and make one of each."""
-        if not _has_elements(x):
+        if not _may_have_elements(x):
             return
         value = self.node.meta["val"]
         given = x.meta["val"]

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of running programs for PyTorch's users: Ingot's text, PyTorch's class.
 
-PyTorch raises `IndexError` for an index out of bounds, `torch.OutOfMemoryError` if there is no
-memory, and `RuntimeError` for everything else.
+PyTorch raises `IndexError` for an index out of bounds and for a dimension without elements,
+`torch.OutOfMemoryError` if there is no memory, and `RuntimeError` for everything else.
 """
 
 from __future__ import annotations
 
 import torch
 
+from ingot.frontends.torch.lowering.assertions import NO_ELEMENTS
 from ingot.frontends.torch.lowering.index_checks import OUT_OF_BOUNDS
 from ingot.support.diagnostics import ExecutionError, IngotError, ResourceError
 
@@ -31,7 +32,7 @@ def as_torch_error(error: IngotError) -> IngotError:
         return TorchOutOfMemoryError(error.diagnostic)
     if not isinstance(error, ExecutionError):
         return error
-    is_index = OUT_OF_BOUNDS in error.diagnostic.message
+    is_index = any(part in error.diagnostic.message for part in (OUT_OF_BOUNDS, NO_ELEMENTS))
     made = (TorchIndexError if is_index else TorchExecutionError)(error.diagnostic)
     made.__cause__, made.status = error.__cause__, error.status
     return made

@@ -41,11 +41,15 @@ class _Known:
         guards: the number of its guards that were read.
         equations: the equations of these guards.
         made: the results of `simplified`.
+        sizes: the sizes of expressions, see `known_sizes`.
+        state: what PyTorch knew of the names when it had these sizes.
     """
 
     guards: int = 0
     equations: Equations = field(default_factory=Equations)
     made: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    sizes: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    state: tuple[int, ...] = ()
 
 
 _KNOWN: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()
@@ -65,6 +69,19 @@ def simplified(expression: Any, environment: Any) -> Any:
         made = _replaced(plain, known.equations)
         known.made[plain] = made if made == plain else _divided(made, environment)
     return known.made[plain]
+
+
+def known_sizes(environment: Any) -> dict[Any, Any]:
+    """Return the sizes that PyTorch's expressions were found to be, empty after each new guard.
+
+    Args:
+        environment: PyTorch's table of names (`ShapeEnv`).
+    """
+    known, state = _known(environment), (len(environment.guards), *environment._get_key())
+    if known.state != state:
+        known.sizes.clear()
+        known.state = state
+    return known.sizes
 
 
 def equations(environment: Any) -> Equations:

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch.utils.checkpoint import CheckpointPolicy
 
-from ingot.frontends.torch.nodes import Node, is_view
+from ingot.frontends.torch.nodes import Node, is_tuple, is_view
 
 
 def saves_written(forward: Any, results: int) -> bool:
@@ -46,6 +46,10 @@ def mark_readers(graph: Any) -> None:
     for written in _written(graph):
         for reader in _readers(written):
             reader.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+            if is_tuple(reader):
+                # Its elements are saved; a layer under a checkpoint has them computed again.
+                for element in reader.users:
+                    element.meta.pop("recompute", None)
 
 
 def _written(graph: Any) -> list[Node]:

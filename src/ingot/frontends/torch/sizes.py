@@ -13,15 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
+import torch
 from torch.utils._sympy import functions as torch_functions
 from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.symbol import SymT, prefix_str
 
 from ingot.frontends.torch.equal_sizes import replaced
-from ingot.frontends.torch.guarded_sizes import equations, simplified
+from ingot.frontends.torch.guarded_sizes import equations, known_sizes, simplified
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
 
@@ -77,6 +78,21 @@ def size_of(value: Any) -> Size:
     """Return an `int`, `SymInt` or SymPy expression as a size."""
     if isinstance(value, int):
         return int(value)
+    if not isinstance(value, torch.SymInt):
+        return _computed_size(value)
+    # To ask PyTorch what its guards say takes a millisecond.
+    node: Any = cast("Any", value).node
+    environment, raw = node.shape_env, node._expr
+    known = known_sizes(environment)
+    if raw not in known:
+        made = _computed_size(value)
+        known = known_sizes(environment)
+        known[raw] = made
+    return known[raw]
+
+
+def _computed_size(value: Any) -> Size:
+    """Return a `SymInt` or SymPy expression as a size."""
     expression = expression_of(value)
     if not isinstance(value, _SYMPY.Expr):
         number = _guarded_number(value.node.shape_env, expression)
@@ -156,7 +172,8 @@ def definitions_of(values: Iterable[Any]) -> dict[str, tuple[str, frozenset[str]
     """
     found: dict[str, tuple[str, frozenset[str]]] = {}
     environments: dict[int, Any] = {}
-    for value in values:
+    each_once = {(id(value.node.shape_env), value.node._expr): value for value in values}
+    for value in each_once.values():
         environments[id(value.node.shape_env)] = value.node.shape_env
         expression = expression_of(value)
         for part in _SYMPY.postorder_traversal(expression):

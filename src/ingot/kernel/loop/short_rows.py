@@ -19,7 +19,7 @@ from math import lcm
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Atom, Dim, symbols_of
-from ingot.kernel.expr import is_expensive_op, walk
+from ingot.kernel.expr import Expr, is_expensive_op, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.loop.axis_runs import walks_as_one
@@ -110,13 +110,18 @@ def _are_loads_near(kernel: LoopKernel, outer: Axis, inner: Axis) -> bool:
     What they gather (`kernel.schedule.gathers`) need not, but the indices where they do.
     """
     loads = [item for item in walk(kernel.exprs) if item.op == "load"]
-    plain = [item.payload.index for item in loads if not item.args]
+    plain = [item.payload.index for item in loads if _is_plain(item)]
     if len(plain) == len(loads):
         return all(_is_near(where, outer, inner) for where in plain)
-    gathered = [item.payload for item in loads if item.args]
+    gathered = [item.payload for item in loads if not _is_plain(item)]
     return all(walks_as_one(where, outer, inner) for where in plain) and not any(
         access.masked or coefficient(access.index, inner.name) != 0 for access in gathered
     )
+
+
+def _is_plain(load: Expr) -> bool:
+    """Whether axes determine where a load reads, up to values that all points share."""
+    return not load.payload.masked and not any(value.axes for value in load.args)
 
 
 def _is_near(where: int | Dim, outer: Axis, inner: Axis) -> bool:
@@ -173,7 +178,7 @@ def lanes_of_rows(kernel: LoopKernel, axis: Axis, lanes: int, register: int) -> 
 def _reads_plainly(kernel: LoopKernel) -> bool:
     """Whether the kernel computes elements one by one, of loads at indices that axes determine."""
     loads = [item for item in walk(kernel.exprs) if item.op == "load"]
-    return _computes_elements(kernel) and not any(load.args for load in loads)
+    return _computes_elements(kernel) and all(map(_is_plain, loads))
 
 
 def _computes_elements(kernel: LoopKernel) -> bool:

@@ -84,8 +84,17 @@ def has_short_rows(kernel: LoopKernel, inner: list[Pass]) -> bool:
     """Whether rows would leave lanes empty, and there are rows enough to fill them instead."""
     lengths = [dim.product(axis.extent for axis in item.axes) for item in inner]
     short = all(isinstance(length, int) and length <= SHORT_ROW for length in lengths)
+    if not short or not _has_many_rows(kernel):
+        return False
     values = (node for item in inner for node in walk(item.exprs))
-    return _has_many_rows(kernel) and short and any(map(is_expensive, values))
+    return any(map(is_expensive, values)) or any(map(chooses, inner))
+
+
+def chooses(item: Pass) -> bool:
+    """Whether a pass chooses between values by its position, as along a stack it does."""
+    names = {axis.name for axis in item.axes}
+    compared = [node.axes for node in walk(item.exprs) if node.op == "compare"]
+    return any(axes and axes <= names for axes in compared)
 
 
 def _best_store_axis(kernel: LoopKernel) -> Axis:

@@ -29,7 +29,7 @@ from ingot.passes.fusion.fusion import controlled_computations
 from ingot.passes.fusion.groups import Decision, Group, Grouping, GroupKind
 from ingot.passes.fusion.legality import CONTRACTIONS
 from ingot.passes.fusion.outline import outline
-from ingot.passes.fusion.recompute import is_cheap_to_recompute
+from ingot.passes.fusion.recompute import is_cheap_to_recompute, moves_last
 from ingot.support.records import record
 
 MIN_QUERIES, MIN_KEYS = 32, 96
@@ -183,6 +183,8 @@ def _is_computed(item: Instruction, allowed: frozenset[str] | Iterable[str]) -> 
         return item.attributes.literal.is_splat
     if item.opcode == "parameter" or item.opcode not in allowed or not item.shape.is_array:
         return False
+    if allowed is _COMPUTED and item.opcode == "transpose" and moves_last(item):
+        return False  # a row of a mask would be read in steps, again for each batch
     return item.opcode not in _ELEMENTWISE or is_cheap_to_recompute(item)
 
 

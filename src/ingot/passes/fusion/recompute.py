@@ -215,7 +215,7 @@ def is_repeated(group: Group, producer: Instruction) -> bool:
     matrix-vector product reads the whole vector. A transpose of rows is no work, but its columns
     would be gathered for each result.
     """
-    moves = producer.opcode == "transpose" and _moves_last(producer)
+    moves = producer.opcode == "transpose" and moves_last(producer)
     if group.grid is None or not (moves or _is_work(producer)):
         return False
     repeated = group.grid.difference(_axes_in(group, producer))
@@ -264,7 +264,7 @@ def _follows_reduction(producer: Instruction) -> bool:
     return False
 
 
-def _moves_last(transpose: Instruction) -> bool:
+def moves_last(transpose: Instruction) -> bool:
     """Whether a transpose makes another dimension the last one."""
     last = transpose.shape.rank - 1
     return transpose.as_(DimensionsAttributes).dimensions[last] != last

@@ -19,13 +19,14 @@ from typing import ClassVar
 from ingot.hlo import dim
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import F32, F64, S8, S32, U8, DType, wider
+from ingot.hlo.dtype import BF16, F16, F32, F64, S8, S32, U8, DType, wider
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.llvm.machine_model import L1_STRIDE, L1_WAYS, L2_BYTES
 from ingot.support.records import record
 
 _IN_MEMORY = ops_with(Trait.LEAF, also=("get-tuple-element",))
@@ -38,6 +39,18 @@ depth, each of which reads memory in order. A contraction splits columns instead
 depth 16384
 by 1024 columns took 0.6 of the time, 8192x1024 0.7, 8192x2048 0.85, 8192x512 0.92, 3072x768 1.0;
 4096x4096, whose rows are longer, 0.95 to 1.05 (AMD EPYC with AVX-512, one thread, 2026-11-28)."""
+
+_ROW_BYTES = {F32: L2_BYTES, F64: L2_BYTES, BF16: _MEMORY_BYTES, F16: _MEMORY_BYTES}
+"""Bytes of a matrix, by its type, up to which rows as long as the vector are multiplied by it
+several at a time: the vector is read, and widened, once for all of them. Against loops, which take
+row by row, f32 300x300 took 0.85 of the time, 128x512 0.93, 5000x30 0.66, 1000x1000 1.1; bf16
+1000x1000 and 5000x100 0.45, 20000x1000 1.8; f16 900x500 0.7 (AMD EPYC with AVX-512, one thread,
+2026-11-28)."""
+
+_LONG_BYTES = L1_WAYS * L1_STRIDE // 2
+"""From such rows on, which leave little of the vector in the L1 cache, those of any matrix are:
+64x10000 took 0.6 of the time, 3000x5000 0.73, 2048x8192 0.68, 1024x16384 0.43, 4096x4096 0.97;
+4000x3000, whose rows are shorter, 1.15 (as above)."""
 
 _TINY = 128
 """Products of matrices of a batch that loops make where columns do not lie side by side. Against
@@ -251,7 +264,7 @@ def _is_weak(dot: Instruction) -> bool:
     """Whether elements of the operands are used too rarely for a matrix product to pay."""
     if dot.control_predecessors or not _IGNORED_EXTRA.issuperset(dot.extra):
         return False
-    lhs, rhs = sides_of(dot)
+    lhs, rhs = (side.folded() for side in sides_of(dot))
     if all(size == 1 for size in lhs.sizes(lhs.contracting)):
         return True
     if lhs.batch:
@@ -260,7 +273,9 @@ def _is_weak(dot: Instruction) -> bool:
     if not any(vectors):
         return False
     vector, matrix = (lhs, rhs) if vectors[0] else (rhs, lhs)
-    return not _has_long_rows(matrix) and not _is_of_bytes(dot, vector, matrix)
+    if _is_depth_first(matrix):
+        return not _has_long_rows(matrix)
+    return not (_has_rows_of_depth(matrix) or _is_of_bytes(dot, vector, matrix))
 
 
 def _is_tiny(lhs: Side, rhs: Side) -> bool:
@@ -283,15 +298,23 @@ def _has_long_rows(matrix: Side) -> bool:
 
     A contraction kernel then reads longer pieces of a row than a loop kernel does.
     """
-    if not _is_depth_first(matrix) or matrix.value.opcode not in _IN_MEMORY:
-        return False
-    if matrix.value.shape.dtype not in (F32, F64):
+    if matrix.value.opcode not in _IN_MEMORY or matrix.value.shape.dtype not in (F32, F64):
         return False
     depth, width = _large_extents(matrix)
     row_bytes = width * matrix.value.shape.dtype.bits // 8
     if depth * row_bytes > _MEMORY_BYTES and row_bytes <= _SHORT_BYTES:
         return False
     return depth >= _MANY_ROWS and width >= _LONG_ROW
+
+
+def _has_rows_of_depth(matrix: Side) -> bool:
+    """Whether several rows of a large matrix, each as long as the vector, are read at a time."""
+    element = matrix.value.shape.dtype
+    if matrix.value.opcode not in _IN_MEMORY or element not in _ROW_BYTES:
+        return False
+    depth, width = _large_extents(matrix)
+    row_bytes = depth * element.bits // 8
+    return row_bytes >= _LONG_BYTES or 0 < width * row_bytes <= _ROW_BYTES[element]
 
 
 def _is_of_bytes(dot: Instruction, vector: Side, matrix: Side) -> bool:
@@ -302,7 +325,7 @@ def _is_of_bytes(dot: Instruction, vector: Side, matrix: Side) -> bool:
     loaded = [_loaded(side.value) for side in (vector, matrix)]
     if dot.shape.dtype is not S32 or any(item.shape.dtype not in (S8, U8) for item in loaded):
         return False
-    if _is_depth_first(matrix) or any(item.opcode not in _IN_MEMORY for item in loaded):
+    if any(item.opcode not in _IN_MEMORY for item in loaded):
         return False
     return _large_extents(matrix)[0] >= _LONG_ROW
 

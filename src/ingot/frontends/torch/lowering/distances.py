@@ -22,7 +22,8 @@ RULES = RuleTable("aten")
 
 _ALWAYS_PRODUCT, _NEVER_PRODUCT = 1, 2
 _MANY_ROWS = 25
-"""Rows beyond which PyTorch computes Euclidean distances by a matrix product."""
+"""Rows beyond which PyTorch computes Euclidean distances by a matrix product, which rounds by the
+size of the rows: the distance of equal rows is not 0 then."""
 
 
 def _differences(op: Op, x: Instruction, y: Instruction) -> Instruction:
@@ -45,7 +46,8 @@ def _cdist_forward(
     outer = op.dims[:-2]
     x, y = (b.spread(item, (*outer, *item.shape.dims[-2:])) for item in (x, y))
     rows = (x.shape.dims[-2], y.shape.dims[-2])
-    many = all(not isinstance(count, int) or count > _MANY_ROWS for count in rows)
+    # Of symbolic numbers of rows PyTorch's trace has asked, and leaves this op for few rows.
+    many = all(isinstance(count, int) and count > _MANY_ROWS for count in rows)
     if p == 2 and compute_mode != _NEVER_PRODUCT and (compute_mode == _ALWAYS_PRODUCT or many):
         return _by_product(op, x, y)
     sizes = b.abs(_differences(op, x, y))

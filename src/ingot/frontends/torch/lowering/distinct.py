@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The distinct elements of an array, or slices of it, for sizes known: see `data_sizes`.
+"""The distinct elements of an array, or slices of it: see `data_sizes`.
 
 Equal ones lie side by side after a sort; a run of them is one distinct element, whose number is
 that of the runs before it. Each NaN is a run, as in PyTorch, and of equal elements the first stands
@@ -16,7 +16,8 @@ from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.sorting import sorted_along
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size
-from ingot.hlo.dtype import PRED, S64
+from ingot.hlo import dim as dim_math
+from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
@@ -40,18 +41,19 @@ def _runs(op: Op, x: Instruction, is_sorted: bool, dim: int | None) -> tuple[Ins
     elif is_sorted:
         order = _order_of_slices(b, values, order)
         values = take(b, values, order)
-    before, after = b.sliced(values, 0, 0, count - 1), b.sliced(values, 0, 1, count)
-    changes = b.compare(after, before, direction="NE")
+    none = b.zeros(values.shape.with_dims((1, *rest)))
+    before = b.sliced(b.concatenated([none, values], 0), 0, 0, count)
+    changes = b.compare(values, before, direction="NE")
     if rest:
         changes = b.reduced("or", changes, tuple(range(1, values.shape.rank)))
-    starts = b.padded(changes, 0, 1, 0, b.constant(True, PRED))
-    return values, b.convert_to(order, S64), starts
+    first = b.compared("EQ", b.iota_of(S64, (count,), 0), 0)
+    return values, b.convert_to(order, S64), b.or_(changes, first)
 
 
 def _order_of_slices(b: GraphBuilder, values: Instruction, order: Instruction) -> Instruction:
     """Return the indices of slices in order: a loop over their elements, from the last on."""
     count = values.shape.dims[0]
-    width = values.shape.size // count
+    width = dim_math.product(values.shape.dims[1:])
     columns = b.transposed(b.reshape_to(values, (count, width)), (1, 0))
 
     def goes_on(inner: GraphBuilder, state: list[Instruction]) -> Instruction:
@@ -63,7 +65,7 @@ def _order_of_slices(b: GraphBuilder, values: Instruction, order: Instruction) -
         column = take(inner, row_at(inner, columns, number), order)
         return [number, take(inner, order, sorted_along(inner, column, 0)[1]), columns]
 
-    return b.loop([b.constant(width, S64), order, columns], goes_on, body)[1]
+    return b.loop([b.size(width), order, columns], goes_on, body)[1]
 
 
 @RULES.rule("distinct")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The indices that a mask selects, and counts of numbers, for sizes known: see `data_sizes`.
+"""The indices that a mask selects, and counts of numbers, for a size that is known: `data_sizes`.
 
 A scan of the mask computes the position of each selected element's index; a scatter writes it
 there. Numbers are counted by a scatter.

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from ingot.frontends.building.arrays import wider
 from ingot.frontends.building.extremes import extreme
+from ingot.frontends.torch.lowering.assertions import assert_elements
 from ingot.frontends.torch.lowering.op import Op, Rule, Scalar
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.hlo.dim import product
@@ -58,6 +59,8 @@ def _prod(op: Op, x: Instruction, dim: Dims = None, keepdim: bool = False) -> In
 
 def _extreme(opcode: str) -> Rule:
     def rule(op: Op, x: Instruction, dim: Dims = None, keepdim: bool = False) -> Instruction:
+        if dim is None:  # along dimensions PyTorch asserts it itself
+            assert_elements(op, None)
         return _folded(op, opcode, x, dim, keepdim)
 
     return rule
@@ -74,6 +77,7 @@ def _extreme_of(largest: bool) -> Rule:
         op: Op, x: Instruction, dim: int, keepdim: bool = False
     ) -> tuple[Instruction, Instruction]:
         b, (values, indices) = op.b, (op.shape_of(0), op.shape_of(1))
+        assert_elements(op, dim)
         if x.shape.rank == 0:
             return x, b.zeros(indices)
         found, positions = extreme(b, x, op.axis(dim, x.shape.rank), largest=largest)

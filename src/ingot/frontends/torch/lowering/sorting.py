@@ -12,6 +12,7 @@ from ingot.frontends.building.extremes import extreme
 from ingot.frontends.building.indexing import take_elements
 from ingot.frontends.building.scans import scan
 from ingot.frontends.building.sorting import sort_by_first
+from ingot.frontends.torch.lowering.assertions import assert_elements
 from ingot.frontends.torch.lowering.op import Op, Rule
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size
@@ -158,6 +159,7 @@ _LEAST = -(2**63)
 def _median_along(ignores_nan: bool) -> Rule:
     def rule(op: Op, x: Instruction, dim: int, keepdim: bool = False) -> Pair:
         del keepdim
+        assert_elements(op, dim)
         if x.shape.rank == 0:
             return _fitted(op, x, op.b.zeros(op.shape_of(1)))
         return _fitted(op, *_middle(op, x, op.axis(dim, x.shape.rank), ignores_nan))
