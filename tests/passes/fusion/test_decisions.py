@@ -359,9 +359,9 @@ def test_an_update_may_read_the_elements_that_it_writes(start: int, index: int) 
 )
 def test_an_update_reads_other_elements_before(start: int, index: int, stride: int) -> None:
     text = _update_of_slice(start, index, stride)
-    assert "it reads other elements of an array that is updated in place" in fuse(
-        text
-    ).reasons(fused=False)
+    assert "it reads other elements of an array that is updated in place" in fuse(text).reasons(
+        fused=False
+    )
     assert len(kernels_of(text)) == 2
 
 
