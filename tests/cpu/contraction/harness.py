@@ -14,10 +14,7 @@ from ingot.cpu.library import library_part, shared_addresses
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import evaluate
 from ingot.kernel.contraction.build import build_contraction_kernel
-from ingot.kernel.contraction.schedule import (
-    ContractionSchedule,
-    schedule_contraction,
-)
+from ingot.kernel.contraction.schedule import ContractionSchedule, schedule_contraction
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object

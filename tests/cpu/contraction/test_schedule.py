@@ -6,10 +6,7 @@ from tests.cpu.contraction.test_contraction import product
 
 from ingot.hlo.dim import evaluate
 from ingot.kernel.contraction.build import build_contraction_kernel
-from ingot.kernel.contraction.schedule import (
-    PACK_BYTES,
-    schedule_contraction,
-)
+from ingot.kernel.contraction.schedule import PACK_BYTES, schedule_contraction
 from ingot.kernel.contraction.unit_blocks import TILE_BYTES
 from ingot.llvm.machine_model import Vectors
 

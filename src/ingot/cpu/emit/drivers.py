@@ -21,12 +21,8 @@ from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase, bind_env
 from ingot.cpu.emit.template import Template
 from ingot.emit.values.types import memory_type
 from ingot.hlo.dim import Dim
-from ingot.kernel.contraction.operands import (
-    oriented,
-)
-from ingot.kernel.contraction.schedule import (
-    schedule_contraction,
-)
+from ingot.kernel.contraction.operands import oriented
+from ingot.kernel.contraction.schedule import schedule_contraction
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm import types as lt

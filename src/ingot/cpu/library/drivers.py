@@ -31,9 +31,7 @@ from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.plans import DriverCode
 from ingot.cpu.strategies.request import Request
 from ingot.hlo.dtype import F32
-from ingot.kernel.contraction.operands import (
-    cell_bits,
-)
+from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.product import heights_of, plain_product
 from ingot.kernel.contraction.product_form import Placement, ProductVariant
 from ingot.kernel.convolution.direct import direct_convolution

@@ -16,9 +16,7 @@ from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.emit.loop.kernel import emit_loop_kernel
 from ingot.cpu.emit.sort.kernel import emit_sort_kernel
 from ingot.kernel.attention.schedule import AttentionSchedule
-from ingot.kernel.contraction.schedule import (
-    ContractionSchedule,
-)
+from ingot.kernel.contraction.schedule import ContractionSchedule
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import AttentionKernel, ContractionKernel, Kernel, LoopKernel, SortKernel
 from ingot.kernel.schedule.loop_schedule import LoopSchedule

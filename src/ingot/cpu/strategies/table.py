@@ -35,9 +35,7 @@ from ingot.cpu.library.transforms import match_transform
 from ingot.cpu.strategies.plans import AttentionCode, CodePlan, ContractionCode, LoopCode, SortCode
 from ingot.cpu.strategies.request import Request
 from ingot.kernel.attention.schedule import schedule_attention
-from ingot.kernel.contraction.schedule import (
-    schedule_contraction,
-)
+from ingot.kernel.contraction.schedule import schedule_contraction
 from ingot.kernel.ir import (
     AttentionKernel,
     ContractionKernel,

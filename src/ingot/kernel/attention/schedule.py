@@ -13,14 +13,9 @@ from __future__ import annotations
 from ingot.analysis.library import VECTORS
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.kernel.contraction.operands import (
-    assumed,
-    cell_bits,
-)
+from ingot.kernel.contraction.operands import assumed, cell_bits
 from ingot.kernel.contraction.register_block import most_rows
-from ingot.kernel.contraction.schedule import (
-    CHUNK_PRODUCTS,
-)
+from ingot.kernel.contraction.schedule import CHUNK_PRODUCTS
 from ingot.kernel.contraction.unit_blocks import even
 from ingot.kernel.ir import AttentionKernel
 from ingot.llvm.machine_model import Vectors

@@ -23,10 +23,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ingot.analysis.library import MIN_VECTOR_BITS, VECTORS
-from ingot.kernel.contraction.operands import (
-    cell_bits,
-    stores_sums,
-)
+from ingot.kernel.contraction.operands import cell_bits, stores_sums
 from ingot.kernel.contraction.product_blocks import (
     MIN_ROWS_AHEAD,
     Blocks,
@@ -43,10 +40,7 @@ from ingot.kernel.contraction.register_block import (
     EvenBlocks,
     most_rows,
 )
-from ingot.kernel.contraction.rhs_placement import (
-    DOTS,
-    RhsPlacement,
-)
+from ingot.kernel.contraction.rhs_placement import DOTS, RhsPlacement
 from ingot.kernel.contraction.schedule import (
     MAX_PACKED_VECTORS,
     ContractionSchedule,

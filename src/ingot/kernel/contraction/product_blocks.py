@@ -13,9 +13,7 @@ from __future__ import annotations
 from ingot.kernel.contraction.product_form import ProductVariant
 from ingot.kernel.contraction.product_operands import PlainOperands
 from ingot.kernel.contraction.register_block import EvenBlocks
-from ingot.kernel.contraction.schedule import (
-    ContractionSchedule,
-)
+from ingot.kernel.contraction.schedule import ContractionSchedule
 from ingot.llvm.machine_model import L2_BYTES
 from ingot.support.records import record
 

@@ -21,9 +21,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.contraction.build import contraction_sum, epilogue_stores
-from ingot.kernel.contraction.rhs_placement import (
-    MIN_COLUMN_DOT_DEPTH,
-)
+from ingot.kernel.contraction.rhs_placement import MIN_COLUMN_DOT_DEPTH
 from ingot.kernel.convolution.plain import plain_convolution
 from ingot.kernel.elemental.convolution_index import (
     ConvolutionDims,

@@ -34,9 +34,7 @@ from ingot.analysis.direct_convolution import (
 from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
 from ingot.hlo.dim import Dim, ceil_div, maximum
 from ingot.hlo.dtype import DType
-from ingot.kernel.contraction.operands import (
-    cell_bits,
-)
+from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.convolution.direct_parts import (

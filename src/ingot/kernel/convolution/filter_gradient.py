@@ -21,9 +21,7 @@ from ingot.analysis.filter_gradient import has_enough_channels
 from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
-from ingot.kernel.contraction.operands import (
-    cell_bits,
-)
+from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution

@@ -15,9 +15,7 @@ from ingot.analysis.filter_gradient import filter_labels
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
-from ingot.kernel.contraction.operands import (
-    stores_sums,
-)
+from ingot.kernel.contraction.operands import stores_sums
 from ingot.kernel.elemental.convolution_index import ConvolutionDims
 from ingot.kernel.elemental.lowering import ElementalLowering
 from ingot.kernel.elemental.points import Point

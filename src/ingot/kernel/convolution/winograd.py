@@ -26,9 +26,7 @@ from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
 from ingot.hlo.dim import Dim, ceil_div, maximum
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
-from ingot.kernel.contraction.operands import (
-    cell_bits,
-)
+from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.product import NO_DRIVER, heights_of
 from ingot.kernel.contraction.register_block import block_cycles
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution

@@ -39,10 +39,7 @@ from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.kernel.attention.bounds import key_bounds, least_seen
 from ingot.kernel.attention.schedule import AttentionSchedule
-from ingot.kernel.contraction.operands import (
-    is_plain,
-    stride,
-)
+from ingot.kernel.contraction.operands import is_plain, stride
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import AttentionKernel, Axis
 from ingot.llvm import types as lt

@@ -20,9 +20,7 @@ from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.values import combine
 from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.attention.schedule import AttentionSchedule
-from ingot.kernel.contraction.operands import (
-    stride,
-)
+from ingot.kernel.contraction.operands import stride
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import AttentionKernel, Combiner, Store
 from ingot.llvm import types as lt

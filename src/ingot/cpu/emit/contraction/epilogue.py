@@ -17,9 +17,7 @@ from ingot.emit.values.indices import Lanes
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
-from ingot.kernel.contraction.schedule import (
-    ContractionSchedule,
-)
+from ingot.kernel.contraction.schedule import ContractionSchedule
 from ingot.kernel.expr import is_expensive_op, walk
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm import types as lt

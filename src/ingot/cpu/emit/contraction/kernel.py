@@ -22,17 +22,9 @@ from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
-from ingot.kernel.contraction.operands import (
-    oriented,
-    stride,
-)
-from ingot.kernel.contraction.rhs_placement import (
-    DOTS,
-)
-from ingot.kernel.contraction.schedule import (
-    ContractionSchedule,
-    is_split,
-)
+from ingot.kernel.contraction.operands import oriented, stride
+from ingot.kernel.contraction.rhs_placement import DOTS
+from ingot.kernel.contraction.schedule import ContractionSchedule, is_split
 from ingot.kernel.ir import ContractionKernel, Patches
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.index import Condition

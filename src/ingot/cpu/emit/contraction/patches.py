@@ -15,10 +15,7 @@ from collections.abc import Callable
 
 from ingot.cpu.emit.contraction.packing import Packer, Span, lane_mask
 from ingot.emit.values.indices import IndexValue
-from ingot.kernel.contraction.operands import (
-    is_plain,
-    stride,
-)
+from ingot.kernel.contraction.operands import is_plain, stride
 from ingot.kernel.elemental.convolution_interior import Bound, interior
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, Patches

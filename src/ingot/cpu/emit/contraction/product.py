@@ -20,9 +20,7 @@ from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
 from ingot.kernel.contraction.product_form import PARAMETERS, ProductVariant
-from ingot.kernel.contraction.schedule import (
-    PACK_BYTES,
-)
+from ingot.kernel.contraction.schedule import PACK_BYTES
 from ingot.kernel.contraction.unit_blocks import TILE_BYTES
 from ingot.kernel.expr import Access, Expr
 from ingot.llvm import types as lt

@@ -19,9 +19,7 @@ from ingot.cpu.emit.contraction.word_packing import WordPacker, emit_corrections
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
 from ingot.kernel.contraction.product_form import ProductVariant
-from ingot.kernel.contraction.schedule import (
-    MAX_COLUMNS,
-)
+from ingot.kernel.contraction.schedule import MAX_COLUMNS
 from ingot.kernel.expr import Access
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import Value

@@ -19,9 +19,7 @@ from ingot.cpu.emit.contraction.product_both import BothPacked
 from ingot.cpu.emit.contraction.product_parts import Piece
 from ingot.emit.values.types import part_type
 from ingot.kernel.contraction.product_form import ProductVariant
-from ingot.kernel.contraction.schedule import (
-    PACK_BYTES,
-)
+from ingot.kernel.contraction.schedule import PACK_BYTES
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder

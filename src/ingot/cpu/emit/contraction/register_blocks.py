@@ -22,14 +22,9 @@ from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.template import Template, template_of
 from ingot.emit.values.indices import IndexValue
 from ingot.hlo.dtype import PRED, DType
-from ingot.kernel.contraction.operands import (
-    cell_bits,
-)
+from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.product import heights_of
-from ingot.kernel.contraction.schedule import (
-    ContractionSchedule,
-    is_split,
-)
+from ingot.kernel.contraction.schedule import ContractionSchedule, is_split
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
