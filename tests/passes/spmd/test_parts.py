@@ -318,6 +318,24 @@ CASES = [
         )
     ),
     *(
+        Case(name, f"x = f32[2,16,5,4] parameter(0), sharding={IMAGE_ROWS} "
+             f"g = f32[2,{rows},5,6] parameter(1), sharding={divided} "
+             f"ROOT r = f32[{count},3,4,6] convolution(x, g), window={{size={window}}}, "
+             "dim_labels=f01b_i01o->01bf", meets)
+        for name, rows, divided, count, window, meets in (
+            ("gradient of a filter", 16, IMAGE_ROWS, 3, "16x5 pad=1_1x1_1",
+             ("all-reduce", "collective-permute")),
+            ("gradient of a causal filter", 16, IMAGE_ROWS, 4, "16x5 pad=3_0x1_1",
+             ("all-reduce", "collective-permute")),
+            ("gradient of a filter of steps", 8, IMAGE_ROWS, 3, "8x5 pad=1_0x1_1 rhs_dilate=2x1",
+             ("all-reduce", "collective-permute")),
+            ("gradient of a filter of one", 16, IMAGE_ROWS, 1, "16x5 pad=0_0x1_1",
+             ("all-reduce",)),
+            ("gradient over a whole image", 16, "{replicated}", 3, "16x5 pad=1_1x1_1",
+             ("all-gather",)),
+        )
+    ),
+    *(
         Case(name, f"x = f32[{rows},4] parameter(0), sharding={ALL_ROWS} "
              f"z = f32[] constant({start}) ROOT r = f32[{count},4] reduce-window(x, z), "
              f"window={{size={window}}}, to_apply={fold}", meets)

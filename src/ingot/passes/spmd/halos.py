@@ -21,7 +21,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
-from ingot.passes.spmd.division import Annotations, Division, divided_too, is_apart
+from ingot.passes.spmd.division import Annotations, divided_too, is_apart
 from ingot.passes.spmd.sharding import Column, Sharding, count_of, device_groups, joined
 from ingot.passes.spmd.values import Values
 from ingot.semantics.reducers import is_identity, reducer_opcode
@@ -68,7 +68,9 @@ def convolve_parts(values: Values, op: Instruction, annotated: Annotations) -> b
         for axis, letter in enumerate(labels.lhs)
         if letter.isdigit()
     ]
-    return _replaced(values, op, annotated, dimensions)
+    return _summed(values, op, annotated, dimensions) or _replaced(
+        values, op, annotated, dimensions
+    )
 
 
 def reduce_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
@@ -78,6 +80,50 @@ def reduce_parts(values: Values, op: Instruction, annotated: Annotations) -> boo
         return False  # What lies outside of the operand is not folded; a start value would be.
     dimensions = [_Dimension(axis, axis, axis) for axis in range(op.shape.rank)]
     return _replaced(values, op, annotated, dimensions)
+
+
+def _summed(
+    values: Values, op: Instruction, annotated: Annotations, dimensions: Sequence[_Dimension]
+) -> bool:
+    """Replace the gradient of a filter: a window as large as an image that is divided alike.
+
+    Each device sums the products of its own rows, and the devices' results are summands.
+    """
+    division, filters = values.division(op, annotated), op.attributes.labels.rhs
+    if division is None or division.fold not in ("", "add"):
+        return False
+    given = [values.sharding(operand) for operand in op.operands]
+    changed = [
+        [axis for axis in range(op.shape.rank) if one.column(axis) != kept.column(axis)]
+        for one, kept in zip(given, division.operands, strict=True)
+    ]
+    along = [
+        dimension
+        for dimension in dimensions
+        if changed == [[dimension.operand], [filters.index(str(dimension.number))]]
+    ]
+    if not along:
+        return False
+    axes, column = [axes[0] for axes in changed], given[0].column(changed[0][0])
+    one: WindowDimension = op.attributes.window[along[0].number]
+    rows, window_rows = (
+        o.shape.static_dims[axis] for o, axis in zip(op.operands, axes, strict=True)
+    )
+    after = op.shape.static_dims[along[0].result] - one.window_dilation - one.low
+    is_plain = one.stride == one.base_dilation == 1 and not one.reversal
+    fits = is_plain and rows == window_rows * one.window_dilation
+    if not fits or given[1].column(axes[1]) != column or not is_apart(division, column):
+        return False
+    if not (0 <= one.low <= rows and -rows < after <= rows):
+        return False
+    halo = _Halo(along[0], column, one.low, after)
+    wide = _widened(values, op.operands[0], given[0], halo)
+    made = _widely(values, op, [wide, op.operands[1]], halo, window_rows)
+    summands = joined([column, *division.folded])
+    values.replace_part(
+        op, made, (division.results[0].of_summands(summands, op.shape.rank),), annotated
+    )
+    return True
 
 
 def _replaced(
@@ -99,7 +145,11 @@ def _replaced(
     wide = _widened(values, operand, given, halo)
     if op.opcode == "reduce-window":
         wide = _with_border(values, wide, other, halo)
-    _emit_part(values, op, [wide, other], (halo, division))
+    made = _widely(values, op, [wide, other], halo, op.attributes.window[halo.along.number].size)
+    result = divided_too(division.results[0], halo.along.result, halo.column, op.shape.rank)
+    if division.folded:
+        result = result.of_summands(joined(division.folded), op.shape.rank)
+    values.replace_part(op, made, (result,))
     return True
 
 
@@ -181,18 +231,13 @@ def _with_border(values: Values, wide: Instruction, start: Instruction, halo: _H
     return build.select(is_there, wide, build.broadcast_to(start, dims, ()))
 
 
-def _emit_part(
-    values: Values, op: Instruction, operands: list[Instruction], how: tuple[_Halo, Division]
-) -> None:
-    """Replace an op by its part on widened rows."""
-    halo, division = how
-    rank = op.shape.rank
+def _widely(
+    values: Values, op: Instruction, operands: list[Instruction], halo: _Halo, size: int
+) -> Instruction:
+    """Return an op on widened rows, with a window of `size` along them."""
     window: list[WindowDimension] = list(op.attributes.window)
     number = halo.along.number
-    window[number] = replace(window[number], low=0, high=min(halo.after, 0))
+    window[number] = replace(window[number], size=size, low=0, high=min(halo.after, 0))
     made = values.computation.copy_of(op, operands)
     values.computation.set_attributes(made, replace(op.attributes, window=tuple(window)))
-    result = divided_too(division.results[0], halo.along.result, halo.column, rank)
-    if division.folded:
-        result = result.of_summands(joined(division.folded), rank)
-    values.replace_part(op, made, (result,))
+    return made
