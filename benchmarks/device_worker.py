@@ -2,8 +2,8 @@
 """A process of `benchmarks.devices`: times collectives, and prints the seconds as JSON.
 
 Arguments: JAX's platform, or `mpi` for MPI alone; how many processes there are; the coordinator's
-address; `calls`, or `loop` to time collectives of a loop of one program; the number of this
-process, or the variable that holds it.
+address; `calls`, `loop` to time collectives of a loop of one program, or `programs N` to time whole
+programs on N devices; the number of this process, or the variable that holds it.
 """
 
 from __future__ import annotations
@@ -172,6 +172,11 @@ def mpi_calls(*, is_loop: bool = False) -> Callable[[str, int], Call]:
 def main() -> None:
     """Time everything."""
     platform, processes, address, kind, number = sys.argv[1:]
+    if kind.startswith("programs"):
+        from benchmarks.sharded_programs import seconds_of_programs
+
+        print(json.dumps(seconds_of_programs(int(kind.split()[1]))), flush=True)
+        return
     index = int(os.environ.get(number, "0") if not number.isdigit() else number)
     alone, is_loop = platform == "mpi", kind == "loop"
     if alone:

@@ -36,7 +36,8 @@ ctypes. A ratio to it counts the dispatch for both sides: to MPI's time is added
 takes, in the same turn, for a program whose devices send a kilobyte to themselves. The collectives
 of a loop are each on what the body computes of the result of the one before, a product or a sum;
 beside MPI alone NumPy computes that, into the same memory. A ratio is the median of each turn's:
-above 1 Ingot is faster, `!` marks where it is not."""
+above 1 Ingot is faster, `!` marks where it is not. `benchmarks/sharded_programs.py` has the
+programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ class Engine:
         platform: JAX's; empty for MPI alone.
         processes: how many there are; one has two devices.
         transport: `INGOT_COLLECTIVES`.
-        kind: `calls`, or `loop`: the collectives of one program.
+        kind: `calls`; or `loop`: the collectives of one program; or `programs`, and on how many
+            devices.
     """
 
     name: str
@@ -69,6 +71,8 @@ BETWEEN = (
     Engine("XLA, Gloo", "cpu", 2),
     Engine("MPI alone", "", 2),
 )
+PROGRAMS_ON = (2, 8)
+"""Devices of one process that whole programs are divided over."""
 IN_LOOPS = tuple(replace(engine, kind="loop") for engine in BETWEEN)
 
 
@@ -123,7 +127,7 @@ def table(found: dict[str, dict[str, Timing]]) -> list[list[str]]:
     ours, *others = found
     dispatch = found[ours].pop(DISPATCH, None)
     titles = [part for name in others for part in (name, f"{name} / {ours}")]
-    cells = [["collective", ours, *titles]]
+    cells = [["", ours, *titles]]
     ratios: dict[str, list[float]] = {name: [] for name in others}
     for row, timing in found[ours].items():
         line = [row, duration(timing.median)]
@@ -149,6 +153,12 @@ def main() -> int:
         "Two devices of one process": INSIDE,
         "Two processes of one machine": BETWEEN,
         "Two processes of one machine, in a loop of one program": IN_LOOPS,
+        **{
+            f"Programs divided over {count} devices of one process": [
+                replace(engine, kind=f"programs {count}") for engine in INSIDE
+            ]
+            for count in PROGRAMS_ON
+        },
     }
     for title, engines in groups.items():
         cells = table(measure(engines, options.rounds))
