@@ -31,6 +31,9 @@ FUNCTIONS = (
 LIMITS = {"cache_limit": 5 << 20, "memory_limit": 40 << 20}
 
 
+_HUGE_PAGE = 2 << 20
+
+
 class World:
     """A system: `trace` is what the allocator asked it for, with memory by the order of birth."""
 
@@ -45,8 +48,9 @@ class World:
         }
 
     def _new(self, size):
-        memory = (ctypes.c_char * (size + 4096))()
-        address = ctypes.addressof(memory) + 4095 & -4096
+        # All begin at one offset in a huge page: how many ends are unmapped depends on that.
+        memory = (ctypes.c_char * (size + _HUGE_PAGE + 4096))()
+        address = (ctypes.addressof(memory) + _HUGE_PAGE - 1 & -_HUGE_PAGE) + 4096
         self.live[address] = size
         self.born[address] = len(self.born), size, memory  # kept: no address comes twice
         return address
