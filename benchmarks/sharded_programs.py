@@ -2,7 +2,7 @@
 """Programs divided over the devices of one process, as `benchmarks.devices` times them.
 
 Each function returns a jitted function and its arguments. Data, tensor and fully sharded data
-parallelism, sequences, _experts, images divided by rows, vocabularies, stencils and sums: by
+parallelism, sequences, experts, images divided by rows, vocabularies, stencils and sums: by
 annotations, or by hand in `shard_map`.
 """
 

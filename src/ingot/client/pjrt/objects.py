@@ -110,7 +110,8 @@ class Device(Handle):
         first_there = sum(processes.num_devices[: description.process])
         self.set(id=number, is_addressable=self.is_addressable, description=description.address)
         self.set(local_hardware_id=number - first_there)
-        if len(processes.num_devices) == 1 and platform.num_devices <= default_num_threads():
+        is_alone = len(processes.num_devices) == 1
+        if is_alone and 1 < platform.num_devices <= default_num_threads():
             self.set(part_pauses=_PART_PAUSES)
         self.set(default_memory=self.memories[0].address)
         self.set_list("memories", [memory.address for memory in self.memories])

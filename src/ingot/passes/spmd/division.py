@@ -27,6 +27,7 @@ from ingot.passes.spmd.sharding import (
     Sharding,
     count_of,
     independent,
+    joined,
     sharding_of,
     undivided_column,
 )
@@ -105,6 +106,19 @@ def is_apart(division: Division, column: Column) -> bool:
         for one in division.results
     ]
     return all(map(independent, columns))
+
+
+def changed_dimensions(given: Sharding, kept: Sharding, rank: int) -> list[int]:
+    """Return the dimensions of a value of `rank` that two shardings divide differently."""
+    return [axis for axis in range(rank) if given.column(axis) != kept.column(axis)]
+
+
+def still_summed(sharding: Sharding, columns: Sequence[Column], rank: int) -> Sharding:
+    """Return the sharding of a result of `rank` that is to be summed along the factors `columns`.
+
+    Without columns it is `sharding`.
+    """
+    return sharding.of_summands(joined(columns) if columns else (), rank)
 
 
 def divided_too(kept: Sharding, axis: int, column: Column, rank: int) -> Sharding:

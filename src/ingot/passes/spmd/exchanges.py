@@ -89,12 +89,7 @@ def _permuted(
     for device in devices:
         if device not in stay:
             pairs[sources[lane[device], wanted.parts[device]].pop(0)] = device
-    return resharder.builder(part).emit(
-        "collective-permute",
-        part,
-        channel_id=resharder.channels.next(),
-        source_target_pairs=tuple(sorted(pairs.items())),
-    )
+    return resharder.send(part, pairs.items())
 
 
 def _shift(given: Sharding, wanted: Sharding, rank: int) -> Shift | None:

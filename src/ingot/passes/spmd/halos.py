@@ -15,14 +15,21 @@ from itertools import pairwise
 
 import numpy as np
 
-from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
-from ingot.passes.spmd.division import Annotations, divided_too, is_apart
-from ingot.passes.spmd.sharding import Column, Sharding, count_of, device_groups, joined
+from ingot.passes.spmd.division import (
+    Annotations,
+    Division,
+    changed_dimensions,
+    divided_too,
+    is_apart,
+    still_summed,
+)
+from ingot.passes.spmd.reshard import between
+from ingot.passes.spmd.sharding import Column, Sharding, count_of, groups_along
 from ingot.passes.spmd.values import Values
 from ingot.semantics.reducers import is_identity, reducer_opcode
 from ingot.support.records import record, replace
@@ -59,6 +66,14 @@ class _Halo:
     before: int
     after: int
 
+    def is_in_neighbours(self, rows: int) -> bool:
+        """Whether parts of so many rows have all of it."""
+        return 0 <= self.before <= rows and -rows < self.after <= rows
+
+
+_How = tuple[Division, Sequence[_Dimension]]
+"""How an op is divided along other dimensions, and the dimensions that its windows run over."""
+
 
 def convolve_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
     """Replace a convolution of an image with divided rows; return whether that was done."""
@@ -68,8 +83,10 @@ def convolve_parts(values: Values, op: Instruction, annotated: Annotations) -> b
         for axis, letter in enumerate(labels.lhs)
         if letter.isdigit()
     ]
-    return _summed(values, op, annotated, dimensions) or _replaced(
-        values, op, annotated, dimensions
+    division = values.division(op, annotated)
+    return division is not None and (
+        _summed(values, op, (division, dimensions), annotated)
+        or _replaced(values, op, (division, dimensions))
     )
 
 
@@ -79,22 +96,19 @@ def reduce_parts(values: Values, op: Instruction, annotated: Annotations) -> boo
     if not fold or not is_identity(op.operands[1], fold):
         return False  # What lies outside of the operand is not folded; a start value would be.
     dimensions = [_Dimension(axis, axis, axis) for axis in range(op.shape.rank)]
-    return _replaced(values, op, annotated, dimensions)
+    division = values.division(op, annotated)
+    return division is not None and _replaced(values, op, (division, dimensions))
 
 
-def _summed(
-    values: Values, op: Instruction, annotated: Annotations, dimensions: Sequence[_Dimension]
-) -> bool:
+def _summed(values: Values, op: Instruction, how: _How, annotated: Annotations) -> bool:
     """Replace the gradient of a filter: a window as large as an image that is divided alike.
 
     Each device sums the products of its own rows, and the devices' results are summands.
     """
-    division, filters = values.division(op, annotated), op.attributes.labels.rhs
-    if division is None or division.fold not in ("", "add"):
-        return False
+    (division, dimensions), filters = how, op.attributes.labels.rhs
     given = [values.sharding(operand) for operand in op.operands]
     changed = [
-        [axis for axis in range(op.shape.rank) if one.column(axis) != kept.column(axis)]
+        changed_dimensions(one, kept, op.shape.rank)
         for one, kept in zip(given, division.operands, strict=True)
     ]
     along = [
@@ -112,29 +126,24 @@ def _summed(
     after = op.shape.static_dims[along[0].result] - one.window_dilation - one.low
     is_plain = one.stride == one.base_dilation == 1 and not one.reversal
     fits = is_plain and rows == window_rows * one.window_dilation
+    halo = _Halo(along[0], column, one.low, after)
     if not fits or given[1].column(axes[1]) != column or not is_apart(division, column):
         return False
-    if not (0 <= one.low <= rows and -rows < after <= rows):
+    if not halo.is_in_neighbours(rows):
         return False
-    halo = _Halo(along[0], column, one.low, after)
     wide = _widened(values, op.operands[0], given[0], halo)
     made = _widely(values, op, [wide, op.operands[1]], halo, window_rows)
-    summands = joined([column, *division.folded])
-    values.replace_part(
-        op, made, (division.results[0].of_summands(summands, op.shape.rank),), annotated
-    )
+    result = still_summed(division.results[0], [column, *division.folded], op.shape.rank)
+    values.replace_part(op, made, (result,), annotated)
     return True
 
 
-def _replaced(
-    values: Values, op: Instruction, annotated: Annotations, dimensions: Sequence[_Dimension]
-) -> bool:
-    division = values.division(op, annotated)
-    if division is None or division.fold not in ("", "add"):
-        return False
+def _replaced(values: Values, op: Instruction, how: _How) -> bool:
+    """Replace an op whose windows begin in the devices' own parts."""
+    division, dimensions = how
     operand, other = op.operands
-    given, kept, rank = values.sharding(operand), division.operands[0], operand.shape.rank
-    changed = [axis for axis in range(rank) if given.column(axis) != kept.column(axis)]
+    given, kept = values.sharding(operand), division.operands[0]
+    changed = changed_dimensions(given, kept, operand.shape.rank)
     along = [dimension for dimension in dimensions if [dimension.operand] == changed]
     if not along:
         return False
@@ -147,9 +156,7 @@ def _replaced(
         wide = _with_border(values, wide, other, halo)
     made = _widely(values, op, [wide, other], halo, op.attributes.window[halo.along.number].size)
     result = divided_too(division.results[0], halo.along.result, halo.column, op.shape.rank)
-    if division.folded:
-        result = result.of_summands(joined(division.folded), op.shape.rank)
-    values.replace_part(op, made, (result,))
+    values.replace_part(op, made, (still_summed(result, division.folded, op.shape.rank),))
     return True
 
 
@@ -160,50 +167,25 @@ def _halo(op: Instruction, along: _Dimension, given: Sharding) -> _Halo | None:
     rows, count = op.operands[0].shape.static_dims[along.operand], count_of(column)
     after = (one.size - 1) * one.window_dilation + 1 - one.stride - one.low
     fits = op.shape.dims[along.result] * one.stride == rows * count and rows % one.stride == 0
-    if not fits or one.base_dilation != 1 or not (0 <= one.low <= rows and -rows < after <= rows):
-        return None
-    return _Halo(along, column, one.low, after)
+    halo = _Halo(along, column, one.low, after)
+    return halo if fits and one.base_dilation == 1 and halo.is_in_neighbours(rows) else None
 
 
 def _widened(values: Values, part: Instruction, given: Sharding, halo: _Halo) -> Instruction:
     """Return a part between rows of the parts before and after it."""
-    build = values.resharder.builder(part)
+    resharder, axis, size = values.resharder, halo.along.operand, part.shape.static_dims
+    groups = groups_along(given, axis, part.shape.rank, values.lanes(part))
+    pairs = [pair for group in groups for pair in pairwise(group)]
     pieces = [part]
-    for rows, is_before in ((halo.before, True), (halo.after, False)):
-        if rows > 0:
-            sent = _last(build, part, halo.along.operand, rows, at_end=is_before)
-            pairs = _neighbours(values, part, given, halo)
-            if not is_before:
-                pairs = tuple((target, source) for source, target in pairs)
-            got = build.emit(
-                "collective-permute",
-                sent,
-                channel_id=values.channels.next(),
-                source_target_pairs=tuple(sorted(pairs)),
-            )
-            pieces = [got, *pieces] if is_before else [*pieces, got]
+    if halo.before > 0:
+        last = resharder.rows(part, axis, size[axis] - halo.before, size[axis])
+        pieces.insert(0, resharder.send(last, pairs))
+    if halo.after > 0:
+        first = resharder.rows(part, axis, 0, halo.after)
+        pieces.append(resharder.send(first, ((after, before) for before, after in pairs)))
     if len(pieces) == 1:
         return part
-    return build.emit("concatenate", *pieces, dimensions=(halo.along.operand,))
-
-
-def _last(build: Builder, part: Instruction, axis: int, rows: int, *, at_end: bool) -> Instruction:
-    """Return the last rows of a part, or the first ones."""
-    sizes = part.shape.static_dims
-    begin = sizes[axis] - rows if at_end else 0
-    box = [(0, size, 1) for size in sizes]
-    box[axis] = (begin, begin + rows, 1)
-    return build.slice(part, slice=tuple(box))
-
-
-def _neighbours(
-    values: Values, part: Instruction, given: Sharding, halo: _Halo
-) -> tuple[tuple[int, int], ...]:
-    """Return the devices of each part with those of the part after it."""
-    others = [given.column(axis) for axis in range(part.shape.rank) if axis != halo.along.operand]
-    lanes = values.lanes(part)
-    groups = device_groups([*others, lanes] if lanes else others, halo.column)
-    return tuple(pair for group in groups for pair in pairwise(group))
+    return resharder.builder(part).emit("concatenate", *pieces, dimensions=(axis,))
 
 
 def _with_border(values: Values, wide: Instruction, start: Instruction, halo: _Halo) -> Instruction:
@@ -224,10 +206,7 @@ def _with_border(values: Values, wide: Instruction, start: Instruction, halo: _H
         build.broadcast_to(values.resharder.of_device(build, bounds[:, side]), dims, ())
         for side in (0, 1)
     )
-    is_there = build.and_(
-        build.emit("compare", row, first, direction="GE"),
-        build.emit("compare", row, limit, direction="LT"),
-    )
+    is_there = between(build, row, first, limit)
     return build.select(is_there, wide, build.broadcast_to(start, dims, ()))
 
 

@@ -26,12 +26,15 @@ from ingot.hlo.shape import Shape
 from ingot.passes.spmd.division import (
     Annotations,
     Division,
+    changed_dimensions,
     divided_too,
     is_apart,
     local_attributes,
+    still_summed,
     whole_shape,
 )
-from ingot.passes.spmd.sharding import Column, Sharding, count_of, joined
+from ingot.passes.spmd.reshard import between
+from ingot.passes.spmd.sharding import Column, Sharding, count_of
 from ingot.passes.spmd.values import Values
 
 
@@ -88,8 +91,7 @@ def scatter_parts(values: Values, op: Instruction, annotated: Annotations) -> bo
     own = _wide(build, indices)
     own = build.subtract(own, _begin(values, build, own, (operand, axis, column)))
     made = values.computation.copy_of(op, [operand, own, updates])
-    summands = joined(division.folded) if division.folded else ()
-    values.replace_part(op, made, (target.of_summands(summands, rank),), annotated)
+    values.replace_part(op, made, (still_summed(target, division.folded, rank),), annotated)
     return True
 
 
@@ -98,7 +100,7 @@ def _divided_axis(how: IndexMap, given: Sharding, kept: Sharding, rank: int) -> 
 
     The window takes one element of it.
     """
-    changed = [dim for dim in range(rank) if given.column(dim) != kept.column(dim)]
+    changed = changed_dimensions(given, kept, rank)
     if len(changed) != 1 or tuple(changed) != how.index_to_operand:
         return None
     (axis,) = changed
@@ -138,7 +140,4 @@ def _begin(
 def _is_inside(build: Builder, own: Instruction, size: int) -> Instruction:
     """Return whether indices, from where this device's part begins, are in that part."""
     least, limit = (build.full(bound, own.shape) for bound in (0, size))
-    return build.and_(
-        build.emit("compare", own, least, direction="GE"),
-        build.emit("compare", own, limit, direction="LT"),
-    )
+    return between(build, own, least, limit)

@@ -8,7 +8,7 @@ Source: xla/service/spmd/spmd_partitioner.cc (Reshard, Replicate).
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import count
 
 import numpy as np
@@ -22,7 +22,14 @@ from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
-from ingot.passes.spmd.sharding import Column, Groups, Sharding, device_groups, sharding_of
+from ingot.passes.spmd.sharding import (
+    Column,
+    Groups,
+    Sharding,
+    device_groups,
+    groups_along,
+    sharding_of,
+)
 from ingot.semantics.device_groups import CROSS_PARTITION, Grid, grid_of
 from ingot.semantics.device_ranges import written
 
@@ -165,24 +172,37 @@ class Resharder:
 
         """
         build, source = self.builder(part), part
-        columns = [given.column(axis) for axis in range(len(given.tiles))]
         for axis, tiles in enumerate(given.tiles):
             if tiles == 1 or axis in kept:
                 continue
-            others = [column for other, column in enumerate(columns) if other != axis]
-            others += [lanes] if lanes else []
+            groups = groups_along(given, axis, len(given.tiles), lanes)
             part = build.emit(
                 "all-gather",
                 part,
                 shape=part.shape.with_dims(whole_dims(part.shape.dims, given, axis)),
                 channel_id=self.channels.next(),
-                replica_groups=self.channels.everywhere(device_groups(others, columns[axis])),
+                replica_groups=self.channels.everywhere(groups),
                 dimensions=(axis,),
                 use_global_device_ids=True,
             )
             self._gathers.append(part)
         self.sources[part] = source, given
         return part
+
+    def send(self, value: Instruction, pairs: Iterable[tuple[int, int]]) -> Instruction:
+        """Return what the second device of a pair gets from the first; zeros if it is in none."""
+        return self.builder(value).emit(
+            "collective-permute",
+            value,
+            channel_id=self.channels.next(),
+            source_target_pairs=tuple(sorted(pairs)),
+        )
+
+    def rows(self, part: Instruction, axis: int, begin: int, limit: int) -> Instruction:
+        """Return the rows of a part from `begin` to `limit` along a dimension."""
+        box = [(0, size, 1) for size in part.shape.static_dims]
+        box[axis] = (begin, limit, 1)
+        return self.builder(part).slice(part, slice=tuple(box))
 
     def remove_unused(self) -> None:
         """Remove what was gathered for rolls; all devices do, so none waits for another."""
@@ -263,6 +283,14 @@ def whole_dims(dims: Sequence[int | Dim], given: Sharding, axis: int) -> tuple[i
     sizes = [size for size in dims if isinstance(size, int)]
     sizes[axis] *= given.tiles[axis]
     return tuple(sizes)
+
+
+def between(build: Builder, x: Instruction, least: Instruction, limit: Instruction) -> Instruction:
+    """Return where `x` is at least `least` and below `limit`."""
+    return build.and_(
+        build.emit("compare", x, least, direction="GE"),
+        build.emit("compare", x, limit, direction="LT"),
+    )
 
 
 def _zero(build: Builder) -> Instruction:

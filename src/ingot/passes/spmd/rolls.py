@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ingot.hlo.instruction import Instruction
 from ingot.passes.spmd.reshard import Resharder
-from ingot.passes.spmd.sharding import Column, Sharding, device_groups
+from ingot.passes.spmd.sharding import Column, Sharding, groups_along
 from ingot.support.records import record
 
 
@@ -46,27 +46,17 @@ def rolled(
         return None
     resharder.rolled.append(whole)
     part, axis, rows = found.part, found.axis, abs(found.rows)
-    build, sizes = resharder.builder(whole), part.shape.static_dims
-    others = [wanted.column(dim) for dim in range(len(sizes)) if dim != axis]
-    groups = device_groups([*others, lanes] if lanes else others, wanted.column(axis))
+    size = part.shape.static_dims[axis]
+    groups = groups_along(wanted, axis, whole.shape.rank, lanes)
     pairs = [pair for group in groups for pair in zip(group, (*group[1:], group[0]), strict=True)]
     is_up = found.rows > 0
-    ends = (0, sizes[axis] - rows, sizes[axis]) if is_up else (0, rows, sizes[axis])
-
-    def piece(begin: int, limit: int) -> Instruction:
-        box = [(0, size, 1) for size in sizes]
-        box[axis] = (begin, limit, 1)
-        return build.slice(part, slice=tuple(box))
-
-    low, high = piece(*ends[:2]), piece(*ends[1:])
-    got = build.emit(
-        "collective-permute",
-        high if is_up else low,
-        channel_id=resharder.channels.next(),
-        source_target_pairs=tuple(sorted(pairs if is_up else ((b, a) for a, b in pairs))),
-    )
-    pieces = (got, low) if is_up else (high, got)
-    return build.emit("concatenate", *pieces, dimensions=(axis,))
+    middle = size - rows if is_up else rows
+    low, high = (resharder.rows(part, axis, *ends) for ends in ((0, middle), (middle, size)))
+    if is_up:
+        pieces = (resharder.send(high, pairs), low)
+    else:
+        pieces = (high, resharder.send(low, ((target, source) for source, target in pairs)))
+    return resharder.builder(whole).emit("concatenate", *pieces, dimensions=(axis,))
 
 
 def _roll_of(resharder: Resharder, whole: Instruction, wanted: Sharding) -> _Roll | None:

@@ -219,6 +219,19 @@ def independent(columns: tuple[Column, ...]) -> bool:
     return full and len(set(coordinates.values())) == 1
 
 
+def groups_along(sharding: Sharding, axis: int, rank: int, lanes: Column = ()) -> Groups:
+    """Return groups of devices whose parts differ along one dimension only, in its order.
+
+    Args:
+        sharding: how a value of `rank` is divided.
+        axis: the dimension.
+        rank: of the value.
+        lanes: devices of different lanes have different values (`manual_lanes`).
+    """
+    others = [sharding.column(other) for other in range(rank) if other != axis]
+    return device_groups([*others, lanes] if lanes else others, sharding.column(axis))
+
+
 def device_groups(fixed: Sequence[Column], varying: Column) -> Groups:
     """Return groups of devices that agree in `fixed`, each in the order of `varying`."""
     return _device_groups(tuple(fixed), varying)

@@ -202,12 +202,11 @@ class Walk(Values):
             self.placed(instruction)
         else:
             annotated = self.annotated(instruction)
-            by_parts = _BEYOND_FACTORS.get(instruction.opcode)
-            if by_parts is not None and by_parts(self, instruction, annotated):
-                return
             is_divided = any(operand in self.divided for operand in instruction.operands)
             if is_divided or any(wish and not wish.is_replicated for wish in annotated):
-                self.compute(instruction, annotated)
+                by_parts = _BEYOND_FACTORS.get(instruction.opcode)
+                if by_parts is None or not by_parts(self, instruction, annotated):
+                    self.compute(instruction, annotated)
 
     def called(self, call: Instruction) -> None:
         """Keep a call (`simplify.unfolding`): each device computes all of it."""
