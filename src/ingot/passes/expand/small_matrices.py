@@ -107,15 +107,15 @@ def _getrf(batch: _Batch) -> Instruction:
     a, info = batch.elements(batch.call.operands[0]), batch.none_failed
     size, rows = len(a), list[Instruction]()
     for k in range(size):
-        best, row = build.abs(a[k][k]), batch.number(k + 1, info)
+        best, swapped = build.abs(a[k][k]), batch.number(k + 1, info)
         for i in range(k + 1, size):
             here = build.abs(a[i][k])
             is_more = build.compare(here, best, direction="GT")
             best = build.select(is_more, here, best)
-            row = build.select(is_more, batch.number(i + 1, info), row)
-        rows.append(row)
+            swapped = build.select(is_more, batch.number(i + 1, info), swapped)
+        rows.append(swapped)
         for i in range(k + 1, size):
-            moves = build.compare(row, batch.number(i + 1, info), direction="EQ")
+            moves = build.compare(swapped, batch.number(i + 1, info), direction="EQ")
             upper, lower = a[k], a[i]
             a[k] = [build.select(moves, y, x) for x, y in zip(upper, lower, strict=True)]
             a[i] = [build.select(moves, x, y) for x, y in zip(upper, lower, strict=True)]
