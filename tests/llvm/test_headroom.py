@@ -4,6 +4,7 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,12 @@ def test_room_is_looked_for() -> None:
 
 def test_the_room_of_others_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(module, "_require", asked.append)
+
+    def is_free(size: int) -> bool:
+        asked.append(size)
+        return True
+
+    monkeypatch.setattr(module, "_is_free", is_free)
     with headroom(1000):
         with headroom(500):
             pass
@@ -59,6 +65,33 @@ def test_the_room_of_others_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     outer, nested, small, alone = asked
     assert small == outer + alone
     assert nested == small + 500 * BYTES_PER_CHARACTER
+
+
+def test_a_call_waits_for_the_room_of_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = module.BASE_BYTES + 1500 * BYTES_PER_CHARACTER
+    waits = threading.Event()
+
+    def is_free(size: int) -> bool:
+        if size > room:
+            waits.set()
+        return size <= room
+
+    monkeypatch.setattr(module, "_is_free", is_free)
+    order: list[str] = []
+
+    def compile_another() -> None:
+        with headroom(1000):
+            order.append("second")
+
+    other = threading.Thread(target=compile_another)
+    with headroom(1000):
+        other.start()
+        assert waits.wait(60)
+        with pytest.raises(ResourceError, match="INGOT0404"), headroom(1000):
+            pass
+        order.append("first")
+    other.join(60)
+    assert order == ["first", "second"]
 
 
 @pytest.mark.slow
