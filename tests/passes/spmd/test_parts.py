@@ -357,8 +357,8 @@ CASES = [
             ("roll by one", 1, 15, ALL_ROWS, PERMUTE),
             ("roll back by one", 15, 1, ALL_ROWS, PERMUTE),
             ("roll by three", 3, 13, ALL_ROWS, PERMUTE),
-            ("roll by a part", 4, 12, ALL_ROWS, ("all-gather",)),
-            ("roll of both", 1, 15, BOTH, ("all-gather",)),
+            ("roll by a part", 4, 12, ALL_ROWS, PERMUTE),
+            ("roll of both", 1, 15, BOTH, PERMUTE),
             ("roll of rows on two devices each", 2, 14, ROWS, PERMUTE),
             ("roll back of turned parts", 13, 3, "{devices=[4,1]2,0,3,1}", PERMUTE),
         )

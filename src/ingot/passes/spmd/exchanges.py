@@ -3,7 +3,7 @@
 
 There are four: devices exchange whole parts (`collective-permute`); a factor moves from the end of
 one dimension's division to the end of another's (`all-to-all`); each device sums only its own part
-of the summands (`reduce-scatter`); rows of a roll move on around the ring (`rolls`). Shardy splits
+of the summands (`reduce-scatter`); rows move to other parts (`movement`). Shardy splits
 reshards into such steps.
 
 Invariant: an exchange is found from the coordinates of devices alone, whatever the mesh was called.
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from ingot.hlo.builder import scalar_computation
 from ingot.hlo.instruction import Instruction
 from ingot.passes.spmd.reshard import Resharder
-from ingot.passes.spmd.rolls import rolled
+from ingot.passes.spmd.movement import moved
 from ingot.passes.spmd.sharding import (
     Column,
     Groups,
@@ -61,8 +61,9 @@ def exchanged(
     rank = part.shape.rank
     if given.summands or wanted.summands:
         return None if wanted.summands else _scattered(resharder, part, ends, lanes)
-    if given.is_replicated:
-        return rolled(resharder, part, wanted, lanes)
+    made = moved(resharder, part, ends, lanes)
+    if made is not None or given.is_replicated:
+        return made
     if given.tiles and given.tiles == wanted.tiles:
         return _permuted(resharder, part, ends, lanes)
     shift = _shift(given, wanted, rank)

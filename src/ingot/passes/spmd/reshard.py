@@ -93,8 +93,8 @@ class Resharder:
         self.partition_id: Instruction | None = None
         self.sources: dict[Instruction, tuple[Instruction, Sharding]] = {}
         """The parts that values were gathered from, and how they are divided."""
-        self.rolled: list[Instruction] = []
-        """Values of which only parts are used, got from neighbours."""
+        self.moved: list[Instruction] = []
+        """Values whose parts were made of rows that other devices sent."""
         self._gathers: list[Instruction] = []
 
     def builder(self, source: Instruction) -> RuleBuilder:
@@ -198,15 +198,19 @@ class Resharder:
             source_target_pairs=tuple(sorted(pairs)),
         )
 
-    def rows(self, part: Instruction, axis: int, begin: int, limit: int) -> Instruction:
-        """Return the rows of a part from `begin` to `limit` along a dimension."""
+    def rows(
+        self, part: Instruction, axis: int, begin: int, limit: int, step: int = 1
+    ) -> Instruction:
+        """Return every `step`-th row of a part from `begin` to `limit` along a dimension."""
         box = [(0, size, 1) for size in part.shape.static_dims]
-        box[axis] = (begin, limit, 1)
+        if (begin, limit, step) == box[axis]:
+            return part
+        box[axis] = (begin, limit, step)
         return self.builder(part).slice(part, slice=tuple(box))
 
     def remove_unused(self) -> None:
-        """Remove what was gathered for rolls; all devices do, so none waits for another."""
-        for value in self.rolled:
+        """Remove what was gathered for movements; all devices do, so none waits for another."""
+        for value in self.moved:
             self.computation.remove_dead(value)
         for gather in reversed(self._gathers):
             if gather.parent is not None and not gather.users and not gather.is_root:

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Movements along a divided dimension: devices send each other only the rows that move.
+
+Slices, concatenates, pads, reversals and rolls of a divided array would gather it, and every device
+would make the whole result to cut its part out. Here the runs of the result (`runs`) say which rows
+each part needs of which parts. These transfers are sorted into layers, in each of which a device
+sends to at most one other device and receives from at most one: a layer is one collective-permute.
+A device then puts its part together from the layers.
+
+Invariant: all layers of a device lie in different rows of its part.
+
+Source: xla/service/spmd/spmd_partitioner_util.cc (ExchangeHalo, ExchangeHaloAndGetValidData).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from ingot.hlo.dtype import PRED, S32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.rewrite.pattern import splat_of
+from ingot.hlo.rewrite.rule import RuleBuilder
+from ingot.hlo.shape import Shape
+from ingot.passes.spmd.reshard import Resharder, between
+from ingot.passes.spmd.runs import Run, Runs, is_movement, runs_of
+from ingot.passes.spmd.sharding import Column, Groups, Sharding, groups_along
+from ingot.support.records import record
+
+MAX_LAYERS = 8
+"""Of one value: more would take longer to put together than the gathered value to cut."""
+
+
+@record
+class _Transfer:
+    """Rows of one part of a source that one part of the result needs.
+
+    Attributes:
+        source: the number of the source's part.
+        begin: the lowest of its rows.
+        rows: their number.
+        at: where they begin in the part of the result.
+    """
+
+    source: int
+    begin: int
+    rows: int
+    at: int
+
+
+@record
+class _Layer:
+    """Transfers of one run that happen at once.
+
+    Attributes:
+        run: the run.
+        transfers: for each part of the result that takes part, its transfer.
+    """
+
+    run: Run
+    transfers: dict[int, _Transfer]
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether the rows come from other devices."""
+        return any(target != each.source for target, each in self.transfers.items())
+
+    @property
+    def rows(self) -> int:
+        """The most rows of a transfer: every device sends so many."""
+        return max(each.rows for each in self.transfers.values())
+
+
+@record
+class _Rows:
+    """Rows that a device has for its part of the result.
+
+    Attributes:
+        value: the rows.
+        ranges: for each part, the rows of the part and the first row of `value` that belongs there.
+        is_zero_elsewhere: whether they are zeros on devices whose part has no range.
+    """
+
+    value: Instruction
+    ranges: Mapping[int, tuple[int, int, int]]
+    is_zero_elsewhere: bool
+
+    def is_alike(self, axis: int) -> bool:
+        """Whether all parts in `ranges` have all rows at one offset."""
+        first = next(iter(self.ranges.values()))
+        whole = first[1] - first[0] == self.value.shape.static_dims[axis] and not first[2]
+        return whole and all(each == first for each in self.ranges.values())
+
+
+def moved(
+    resharder: Resharder, whole: Instruction, ends: tuple[Sharding, Sharding], lanes: Column
+) -> Instruction | None:
+    """Return this device's part of a value if it only moves rows of values divided like it.
+
+    Args:
+        resharder: that of the computation.
+        whole: the value, made from gathered arrays.
+        ends: its sharding, and the one that is wanted, which divides one dimension more.
+        lanes: as for `Resharder.gather`.
+    """
+    given, wanted = ends
+    rank = whole.shape.rank
+    axes = [axis for axis in range(rank) if given.column(axis) != wanted.column(axis)]
+    if not is_movement(whole) or len(axes) != 1 or any(given.column(axes[0])):
+        return None
+    (axis,) = axes
+    runs = runs_of(whole, axis, resharder.sources)
+    sources = {run.source: resharder.sources.get(run.source) for run in runs}
+    divided = [found for found in sources.values() if found is not None]
+    if not divided or any(sharding != wanted for _, sharding in divided):
+        return None
+    mover = _Mover(resharder, axis, wanted, groups_along(wanted, axis, rank, lanes))
+    layers = mover.layers(runs)
+    received = sum(layer.rows for layer in layers if layer.is_sent)
+    gathered = sum(part.shape.static_dims[axis] for part, _ in divided)
+    if len(layers) > MAX_LAYERS or received > gathered * (wanted.tiles[axis] - 1):
+        return None
+    resharder.moved.append(whole)
+    return mover.part(whole, layers)
+
+
+class _Mover:
+    """The movement of one value along one dimension."""
+
+    def __init__(
+        self, resharder: Resharder, axis: int, wanted: Sharding, groups: Groups
+    ) -> None:
+        self.resharder = resharder
+        self.axis = axis
+        self.column = wanted.column(axis)
+        self.count = wanted.tiles[axis]
+        self.groups = groups
+
+    def layers(self, runs: Runs) -> list[_Layer]:
+        """Return the layers of a value that has these runs."""
+        size = sum(run.rows for run in runs) // self.count
+        found: list[_Layer] = []
+        at = 0
+        for run in runs:
+            own: dict[int, _Transfer] = {}
+            sent: list[dict[int, _Transfer]] = []
+            for target, transfer in self._transfers(run, at, size):
+                if transfer.source == target:
+                    own[target] = transfer
+                else:
+                    _add(sent, target, transfer)
+            is_background = run.is_fill and _is_zero(run.source)
+            layers = [] if is_background else [own, *sent]
+            found += [_Layer(run, transfers) for transfers in layers if transfers]
+            at += run.rows
+        return found
+
+    def _transfers(self, run: Run, at: int, size: int) -> Iterable[tuple[int, _Transfer]]:
+        """Return the transfers of a run that begins at row `at` of a result with parts of `size`.
+
+        A value that every device has comes from the device itself.
+        """
+        given = self.resharder.sources.get(run.source)
+        part = given[0].shape.static_dims[self.axis] if given is not None else 0
+        for target in range(at // size, -(-(at + run.rows) // size)):
+            first = max(target * size - at, 0)
+            limit = min((target + 1) * size - at, run.rows)
+            while first < limit:
+                source, rows = target, limit - first
+                begin = run.begin + run.step * first
+                if part:
+                    source = begin // part
+                    left = (source + 1) * part - begin if run.step > 0 else begin - source * part + 1
+                    rows = min(rows, -(-left // abs(run.step)))
+                    begin -= source * part
+                lowest = begin + min(run.step, 0) * (rows - 1)
+                yield target, _Transfer(source, lowest, rows, at + first - target * size)
+                first += rows
+
+    def part(self, whole: Instruction, layers: Sequence[_Layer]) -> Instruction:
+        """Return this device's part of `whole`."""
+        dims = list(whole.shape.static_dims)
+        dims[self.axis] //= self.count
+        shape = whole.shape.with_dims(tuple(dims))
+        build = self.resharder.builder(whole)
+        rows = [self._rows(build, layer, shape) for layer in layers]
+        return self._side_by_side(build, rows, shape) or self._over_each_other(build, rows, shape)
+
+    def _rows(self, build: RuleBuilder, layer: _Layer, shape: Shape) -> _Rows:
+        """Return the rows of a layer."""
+        if layer.run.is_fill:
+            dims = list(shape.static_dims)
+            dims[self.axis] = layer.rows
+            made = build.broadcast_to(layer.run.source, tuple(dims), ())
+            each = {at: (one.at, one.at + one.rows, 0) for at, one in layer.transfers.items()}
+            return _Rows(made, each, False)
+        by_device = {
+            one.source if layer.is_sent else target: one for target, one in layer.transfers.items()
+        }
+        made, begins = self._taken(build, layer, {at: one.begin for at, one in by_device.items()})
+        skipped = {
+            target: (one.begin - begins[one.source if layer.is_sent else target]) // _pace(layer.run)
+            for target, one in layer.transfers.items()
+        }
+        if layer.run.step < 0:
+            made = build.reverse(made, dimensions=(self.axis,))
+            skipped = {
+                target: layer.rows - skipped[target] - one.rows
+                for target, one in layer.transfers.items()
+            }
+        if layer.is_sent:
+            pairs = [
+                (group[one.source], group[target])
+                for group in self.groups
+                for target, one in layer.transfers.items()
+            ]
+            made = self.resharder.send(made, pairs)
+        ranges = {
+            target: (one.at, one.at + one.rows, skipped[target])
+            for target, one in layer.transfers.items()
+        }
+        return _Rows(made, ranges, layer.is_sent)
+
+    def _taken(
+        self, build: RuleBuilder, layer: _Layer, begins: Mapping[int, int]
+    ) -> tuple[Instruction, Mapping[int, int]]:
+        """Return rows of the source from each device's `begins` on, and where they truly begin.
+
+        All devices take equally many; where a part has too few, they begin earlier.
+        """
+        given = self.resharder.sources.get(layer.run.source)
+        source = given[0] if given is not None else layer.run.source
+        pace = _pace(layer.run)
+        span, size = (layer.rows - 1) * pace + 1, source.shape.static_dims[self.axis]
+        if pace == 1:
+            begins = {at: min(begin, size - span) for at, begin in begins.items()}
+        elif max(begins.values()) + span > size:
+            padding = [(0, 0, 0)] * source.shape.rank
+            padding[self.axis] = (0, span, 0)
+            source = build.emit("pad", source, _zero(build, source), padding=tuple(padding))
+        values = set(begins.values())
+        if len(values) == 1:
+            (begin,) = values
+        else:
+            begin, starts = 0, [build.constant(0, S32)] * source.shape.rank
+            starts[self.axis] = self._of_part(build, begins, 0)
+            sizes = list(source.shape.static_dims)
+            sizes[self.axis] = span
+            source = build.emit(
+                "dynamic-slice", source, *starts, dynamic_slice_sizes=tuple(sizes)
+            )
+        rows = self.resharder.rows(source, self.axis, begin, begin + span, pace)
+        return rows, begins
+
+    def _of_part(self, build: RuleBuilder, numbers: Mapping[int, int], other: int) -> Instruction:
+        """Return the number of this device's part; `other` for parts that have none."""
+        table = np.array([numbers.get(part, other) for part in self.column], np.int32)
+        return self.resharder.of_device(build, table)
+
+    def _side_by_side(
+        self, build: RuleBuilder, rows: Sequence[_Rows], shape: Shape
+    ) -> Instruction | None:
+        """Return the part if its rows are alike on all devices: they are concatenated."""
+        if not all(one.is_alike(self.axis) for one in rows):
+            return None
+        spans = {id(one): next(iter(one.ranges.values()))[:2] for one in rows}
+        ordered = sorted(rows, key=lambda one: spans[id(one)])
+        pieces: list[Instruction] = []
+        at, size = 0, shape.static_dims[self.axis]
+        for (begin, limit), group in groupby(ordered, key=lambda one: spans[id(one)]):
+            if begin < at:
+                return None
+            pieces += self._zeros(build, shape, begin - at)
+            pieces.append(self._chosen(build, list(group)))
+            at = limit
+        pieces += self._zeros(build, shape, size - at)
+        if len(pieces) == 1:
+            return pieces[0]
+        return build.emit("concatenate", *pieces, dimensions=(self.axis,))
+
+    def _zeros(self, build: RuleBuilder, shape: Shape, rows: int) -> list[Instruction]:
+        dims = list(shape.static_dims)
+        dims[self.axis] = rows
+        return [build.full(0, shape.with_dims(tuple(dims)))] if rows else []
+
+    def _chosen(self, build: RuleBuilder, rows: Sequence[_Rows]) -> Instruction:
+        """Return the value of those rows, all at one offset, that this device has; else zeros."""
+        rows = sorted(rows, key=lambda one: not one.is_zero_elsewhere)
+        first, *others = rows
+        made = first.value
+        if not first.is_zero_elsewhere and len(first.ranges) < self.count:
+            made, others = build.full(0, made.shape), list(rows)
+        for one in others:
+            here = self._of_part(build, dict.fromkeys(one.ranges, 1), 0)
+            is_here = build.broadcast_to(build.convert_to(here, PRED), made.shape.dims, ())
+            made = build.select(is_here, one.value, made)
+        return made
+
+    def _over_each_other(
+        self, build: RuleBuilder, rows: Sequence[_Rows], shape: Shape
+    ) -> Instruction:
+        """Return the part, with the rows of each layer where this device's table says."""
+        size = shape.static_dims[self.axis]
+        index = build.emit(
+            "iota", shape=Shape.array(S32, shape.static_dims), iota_dimension=self.axis
+        )
+        made = build.full(0, shape)
+        for one in rows:
+            # Row `skip` of the value is row `begin` of the part.
+            shifts = {part: skip - begin for part, (begin, _, skip) in one.ranges.items()}
+            bounds = [
+                build.broadcast_to(
+                    self._of_part(build, {p: r[side] for p, r in one.ranges.items()}, 0),
+                    shape.dims,
+                    (),
+                )
+                for side in (0, 1)
+            ]
+            placed = self._placed(build, one.value, shifts, size)
+            made = build.select(between(build, index, *bounds), placed, made)
+        return made
+
+    def _placed(
+        self, build: RuleBuilder, value: Instruction, shifts: Mapping[int, int], size: int
+    ) -> Instruction:
+        """Return `size` rows of `value` from this device's shift on; what is beyond is any."""
+        dims = list(value.shape.static_dims)
+        if set(shifts.values()) == {0} and dims[self.axis] == size:
+            return value
+        low = max(0, -min(shifts.values()))
+        high = max(0, max(shifts.values()) + size - dims[self.axis])
+        padding = [(0, 0, 0)] * len(dims)
+        padding[self.axis] = (low, high, 0)
+        wide = build.emit("pad", value, _zero(build, value), padding=tuple(padding))
+        starts = [build.constant(0, S32)] * len(dims)
+        numbers = {part: shift + low for part, shift in shifts.items()}
+        starts[self.axis] = self._of_part(build, numbers, 0)
+        dims[self.axis] = size
+        return build.emit("dynamic-slice", wide, *starts, dynamic_slice_sizes=tuple(dims))
+
+
+def _add(layers: list[dict[int, _Transfer]], target: int, transfer: _Transfer) -> None:
+    """Add a transfer to the first layer in which its devices are free."""
+    for layer in layers:
+        if target not in layer and all(one.source != transfer.source for one in layer.values()):
+            layer[target] = transfer
+            return
+    layers.append({target: transfer})
+
+
+def _pace(run: Run) -> int:
+    return abs(run.step)
+
+
+def _zero(build: RuleBuilder, like: Instruction) -> Instruction:
+    return build.full(0, like.shape.with_dims(()))
+
+
+def _is_zero(scalar: Instruction) -> bool:
+    value = splat_of(scalar)
+    return value is not None and not any(np.asarray(value).tobytes())

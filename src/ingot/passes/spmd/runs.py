@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs: where the rows of a value come from that ops only move.
+
+Slices, concatenates, pads and reversals compute nothing. A value that they make of other values is
+a sequence of runs along a dimension: rows of one value with a constant step between them, or a fill
+value.
+
+Invariant: the runs of a value have as many rows as the value, in its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+
+from ingot.hlo.instruction import Instruction
+from ingot.support.records import record, replace
+
+MAX_NESTING = 16
+"""Ops between a value and its sources."""
+MAX_RUNS = 64
+"""Of one value: one that has more is a source itself."""
+
+
+@record
+class Run:
+    """Rows of a result with one origin.
+
+    Attributes:
+        source: the value whose rows they are; a scalar is the value of all elements.
+        begin: the row of the source that is the first one.
+        step: rows of the source from each row to the next; negative: towards lower ones.
+        rows: their number.
+    """
+
+    source: Instruction
+    begin: int
+    step: int
+    rows: int
+
+    @property
+    def is_fill(self) -> bool:
+        """Whether all elements have one value."""
+        return self.source.shape.rank == 0
+
+    def part(self, first: int, step: int, rows: int) -> Run:
+        """Return every `step`-th row from `first` on."""
+        return Run(self.source, self.begin + self.step * first, self.step * step, rows)
+
+
+Runs = tuple[Run, ...]
+
+
+def runs_of(value: Instruction, axis: int, sources: Container[Instruction]) -> Runs:
+    """Return the runs of `value` along dimension `axis`.
+
+    Args:
+        value: an array of static dimensions.
+        axis: the dimension.
+        sources: values that are not looked into.
+    """
+    return _Reader(axis, sources).read(value, MAX_NESTING)
+
+
+def is_movement(value: Instruction) -> bool:
+    """Whether an op only moves rows of its operands."""
+    return value.opcode in _MOVEMENTS
+
+
+class _Reader:
+    """Finds the runs of values along one dimension, of each value once."""
+
+    def __init__(self, axis: int, sources: Container[Instruction]) -> None:
+        self.axis = axis
+        self.sources = sources
+        self._found: dict[Instruction, Runs] = {}
+
+    def read(self, value: Instruction, depth: int) -> Runs:
+        """Return the runs of a value, at most `depth` ops away from its sources."""
+        if value not in self._found:
+            self._found[value] = self._read(value, depth)
+        return self._found[value]
+
+    def _read(self, value: Instruction, depth: int) -> Runs:
+        rows = value.shape.static_dims[self.axis]
+        if value.opcode == "broadcast" and value.operands[0].shape.rank == 0:
+            return (Run(value.operands[0], 0, 0, rows),)
+        moved = _MOVEMENTS.get(value.opcode)
+        if value not in self.sources and moved is not None and depth:
+            arrays = (operand for operand in value.operands if operand.shape.rank)
+            found = moved(value, self.axis, [self.read(array, depth - 1) for array in arrays])
+            if found is not None and len(found) <= MAX_RUNS:
+                return tuple(run for run in found if run.rows)
+        return (Run(value, 0, 1, rows),)
+
+
+def cut(runs: Iterable[Run], begin: int, limit: int, step: int = 1) -> Runs:
+    """Return every `step`-th row of some runs from row `begin` to `limit`."""
+    found, at = [], 0
+    for run in runs:
+        first = max(begin, begin + -(-(at - begin) // step) * step)
+        last = min(limit, at + run.rows)
+        if first < last:
+            found.append(run.part(first - at, step, -(-(last - first) // step)))
+        at += run.rows
+    return tuple(found)
+
+
+def _sliced(value: Instruction, axis: int, inner: list[Runs]) -> Runs | None:
+    rows = list(zip(value.attributes.slice, value.operands[0].shape.static_dims, strict=True))
+    (begin, limit, step), _ = rows.pop(axis)
+    is_along = all(row == (0, size, 1) for row, size in rows)
+    return cut(inner[0], begin, limit, step) if is_along else None
+
+
+def _concatenated(value: Instruction, axis: int, inner: list[Runs]) -> Runs | None:
+    is_along = value.attributes.dimensions == (axis,)
+    return tuple(run for runs in inner for run in runs) if is_along else None
+
+
+def _padded(value: Instruction, axis: int, inner: list[Runs]) -> Runs | None:
+    rows = list(value.attributes.padding)
+    low, high, interior = rows.pop(axis)
+    if interior or any(row != (0, 0, 0) for row in rows):
+        return None
+    operand, fill = value.operands
+    kept = cut(inner[0], max(-low, 0), operand.shape.static_dims[axis] - max(-high, 0))
+    border = Run(fill, 0, 0, 0)
+    return (replace(border, rows=max(low, 0)), *kept, replace(border, rows=max(high, 0)))
+
+
+def _reversed(value: Instruction, axis: int, inner: list[Runs]) -> Runs | None:
+    if value.attributes.dimensions != (axis,):
+        return None
+    return tuple(run.part(run.rows - 1, -1, run.rows) for run in reversed(inner[0]))
+
+
+_MOVEMENTS: dict[str, Callable[[Instruction, int, list[Runs]], Runs | None]] = {
+    "concatenate": _concatenated,
+    "pad": _padded,
+    "reverse": _reversed,
+    "slice": _sliced,
+}
