@@ -21,10 +21,13 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.passes.simplify.calls import CallInliner
 from ingot.passes.simplify.unfolding import UnfoldingLimit
+from ingot.passes.spmd.annotations import ANNOTATION, Known, loosen_movements
 from ingot.passes.spmd.groups import Arrivals, settle_groups
 from ingot.passes.spmd.reshard import Channels, channels_of
 from ingot.passes.spmd.sharding import Sharding, parse_sharding, replicated, split_tuple
-from ingot.passes.spmd.walk import ANNOTATION, Walk, target_of
+from ingot.passes.spmd.uneven import pad_uneven
+from ingot.passes.spmd.updates import select_updates
+from ingot.passes.spmd.walk import Walk, target_of
 from ingot.semantics.buffer_donation import drop_unequal_aliases
 from ingot.support.records import record
 
@@ -58,6 +61,10 @@ def partition(module: Module, num_partitions: int) -> Partitioned:
     CallInliner().run(module, PassContext())
     channels = channels_of(module, num_partitions)
     settle_groups(module, num_partitions, partial(_arrivals, channels))
+    known = Known(module, num_partitions)
+    loosen_movements(module, known)
+    select_updates(module, known)
+    pad_uneven(module, known)
     division = _Entry(module.entry, channels).run_entry()
     drop_unequal_aliases(module)
     for computation in module.post_order():

@@ -21,6 +21,7 @@ from ingot.hlo.computation import Computation, reached
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.shape import Shape
+from ingot.passes.spmd.annotations import ANNOTATION
 from ingot.passes.spmd.control import Control
 from ingot.passes.spmd.custom_partitioners import TARGET, find_partitioner, place_program
 from ingot.passes.spmd.division import Annotations, local_shape, local_shapes, whole_shape
@@ -39,7 +40,6 @@ from ingot.passes.spmd.values import Values
 from ingot.semantics.custom_calls import NOTES, config_text
 from ingot.support.diagnostics import UnsupportedError
 
-ANNOTATION = "Sharding"
 _ENTER = "SPMDFullToShardShape"
 _LEAVE = "SPMDShardToFullShape"
 _CONTROL = ops_with(RegionKind.BRANCH)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Annotated shardings of a program that is still whole, for rewrites before it is partitioned.
+
+Shardy annotates a module's parameters and ops, and adds annotations of their own (calls of
+`Sharding`) where an op's operands must be divided otherwise than they are. The state of a loop is
+annotated on the loop.
+
+Invariant: values that the user divides by hand, along all axes or some, have no known sharding.
+"""
+
+from __future__ import annotations
+
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.passes.spmd.runs import is_movement
+from ingot.passes.spmd.sharding import (
+    Sharding,
+    manual_lanes,
+    maximal_device,
+    parse_sharding,
+    split_tuple,
+)
+
+ANNOTATION = "Sharding"
+
+
+def is_resharded(value: Instruction) -> bool:
+    """Whether a value is an annotation of another value."""
+    call = value.opcode == "custom-call"
+    return call and value.attributes.custom_call_target == ANNOTATION
+
+
+class Known:
+    """The shardings that a module's annotations give.
+
+    Attributes:
+        count: the number of devices.
+    """
+
+    def __init__(self, module: Module, count: int) -> None:
+        """Read the annotations of loops; others are read when they are asked for."""
+        self.count = count
+        self._states: dict[Instruction, str] = {}
+        self._given: dict[Instruction, Sharding] = {}
+        for computation in module.post_order():
+            for op in computation.instructions:
+                if op.opcode == "while":
+                    for region in op.called_computations:
+                        self._states[region.parameters[0]] = op.extra.get("sharding", "")
+
+    def __contains__(self, value: Instruction) -> bool:
+        """Whether a value is known to be divided."""
+        return self.of(value) is not None
+
+    def set(self, value: Instruction, sharding: Sharding) -> None:
+        """Record the sharding of a new value."""
+        self._given[value] = sharding
+
+    def of(self, value: Instruction) -> Sharding | None:
+        """Return the sharding of an array; None if it is not divided or that is not known."""
+        if value in self._given:
+            return self._given[value]
+        text = self._text(value)
+        if not value.shape.is_array or manual_lanes(text) or maximal_device(text) is not None:
+            return None
+        found = parse_sharding(text, self.count)
+        return found if found is not None and found.tiles and not found.summands else None
+
+    def _text(self, value: Instruction) -> str:
+        text: str = value.extra.get("sharding", "")
+        if text or value.opcode != "get-tuple-element":
+            return text
+        (state,) = value.operands
+        texts = self._states.get(state) or state.extra.get("sharding", "")
+        elements = split_tuple(texts) if texts.startswith("{{") else []
+        index: int = value.attributes.index
+        return elements[index] if index < len(elements) else ""
+
+
+def loosen_movements(module: Module, known: Known) -> None:
+    """Remove annotations around ops that only move rows: Shardy adds some, which would gather them.
+
+    Such an op takes operands as they are divided, and its result is divided as its users ask, if
+    they agree.
+    """
+    for computation in module.post_order():
+        for op in computation.post_order():
+            if op.parent is None or not is_movement(op):
+                continue
+            for number, operand in enumerate(op.operands):
+                source = operand
+                while is_resharded(source) and _is_plain(source, known):
+                    (source,) = source.operands
+                computation.replace_operand(op, number, source)
+                computation.remove_dead(operand)
+            _take_annotation(op, known)
+
+
+def _is_plain(call: Instruction, known: Known) -> bool:
+    """Whether an annotation says nothing but how a value is divided."""
+    text = call.extra.get("sharding", "")
+    return not manual_lanes(text) and parse_sharding(text, known.count) is not None
+
+
+def _take_annotation(op: Instruction, known: Known) -> None:
+    """Give an op the annotation of its users, if all have the same."""
+    users = list(op.users)
+    texts = {user.extra.get("sharding", "") for user in users}
+    if not users or op.is_root or len(texts) != 1 or not all(map(is_resharded, users)):
+        return
+    if known.of(users[0]) is None:
+        return
+    (op.extra["sharding"],) = texts
+    for user in users:
+        op.computation.replace(user, op)

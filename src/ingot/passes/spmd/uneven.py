@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dimensions that devices do not divide are padded, so that they work on parts of one size.
+
+`x[1:] - x[:-1]` has a row less than `x`, so its parts would have different sizes. Here such a
+result of an op that only moves rows of a divided array is padded to the next multiple of the number
+of parts. Ops that have the dimension as a factor are rewritten to have as many rows; the rows that
+are added have any values. Where a sum, or another fold, or a product goes over them, they are
+replaced by the identity first. Other users get the rows of before, a slice.
+
+Invariant: a rewritten value's first rows, as many as before, are those that it had.
+
+Source: xla/service/spmd/spmd_partitioner_util.cc (PadToShape, PadWithValue).
+"""
+
+from __future__ import annotations
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import S32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.rule import RuleBuilder
+from ingot.hlo.shape import Shape
+from ingot.passes.spmd.annotations import Known, is_resharded
+from ingot.passes.spmd.factors import Factors, factors_of
+from ingot.passes.spmd.runs import is_movement, runs_of
+from ingot.passes.spmd.sharding import Column, Sharding, count_of, sharding_of, undivided_column
+from ingot.support.records import record, replace
+
+_RESIZED = frozenset(
+    {"broadcast", "concatenate", "dot", "gather", "pad", "reduce", "reshape", "reverse", "scatter",
+     "slice", "transpose"}
+)  # fmt: skip
+"""Ops, besides elementwise ones, that are rewritten if the dimension is a factor of theirs."""
+MAX_SWEEPS = 3
+"""Over a computation: each pads the values along one of their dimensions."""
+
+
+@record
+class _Padded:
+    """A value that has more rows than another one along a dimension.
+
+    Attributes:
+        value: the value.
+        axis: the dimension.
+        sharding: how it is to be divided.
+    """
+
+    value: Instruction
+    axis: int
+    sharding: Sharding
+
+    @property
+    def rows(self) -> int:
+        """Its size along the dimension."""
+        return self.value.shape.static_dims[self.axis]
+
+    @property
+    def column(self) -> Column:
+        """The number of each device's part along the dimension."""
+        return self.sharding.column(self.axis)
+
+
+def pad_uneven(module: Module, known: Known) -> None:
+    """Pad the values of a module that devices cannot divide evenly, as far as ops allow it."""
+    for computation in module.post_order():
+        _split_boxes(computation, known)
+        for _ in range(MAX_SWEEPS):
+            if not _Sweep(computation, known).run():
+                break
+
+
+def _split_boxes(computation: Computation, known: Known) -> None:
+    """Make a slice of several dimensions one slice along each that is divided, and one of others.
+
+    So each moves rows along one dimension.
+    """
+    for op in computation.post_order():
+        sharding = known.of(op.operands[0]) if op.opcode == "slice" else None
+        if sharding is None:
+            continue
+        box, sizes = op.attributes.slice, op.operands[0].shape.static_dims
+        cut = [axis for axis, size in enumerate(sizes) if box[axis] != (0, size, 1)]
+        divided = [axis for axis in cut if sharding.tiles[axis] > 1]
+        if not divided or len(cut) == 1:
+            continue
+        build = RuleBuilder(computation, op.metadata)
+        made = op.operands[0]
+        for axis in divided:
+            row: list[tuple[int, int, int]] = [(0, size, 1) for size in made.shape.static_dims]
+            row[axis] = box[axis]
+            made = build.slice(made, slice=tuple(row))
+        rest = [(0, size, 1) for size in made.shape.static_dims]
+        for axis in set(cut) - set(divided):
+            rest[axis] = box[axis]
+        if set(cut) != set(divided):
+            made = build.slice(made, slice=tuple(rest))
+        computation.replace(op, made)
+
+
+class _Sweep:
+    """One walk over a computation, operands before users."""
+
+    def __init__(self, computation: Computation, known: Known) -> None:
+        self.computation = computation
+        self.known = known
+        self._sources: dict[Instruction, tuple[int, Sharding]] = {}
+        self._padded: dict[Instruction, _Padded] = {}
+
+    def run(self) -> bool:
+        """Rewrite what can be; return whether anything was."""
+        for op in self.computation.post_order():
+            if op.parent is None or not op.shape.is_array or not op.shape.is_static:
+                continue
+            if any(o in self._sources or o in self._padded for o in op.operands):
+                self._visit(op)
+            elif is_movement(op):
+                self._note_source(op)
+        for old in list(self._padded):
+            self.computation.remove_dead(old)
+        return bool(self._padded)
+
+    def _visit(self, op: Instruction) -> None:
+        for number, operand in enumerate(op.operands):
+            axis = self._axis(operand)
+            factors = factors_of(op, [o.shape for o in op.operands]) if axis is not None else None
+            factor = factors.operands[number][axis] if factors and axis is not None else None
+            if factors is not None and factor is not None and _is_resized(op, factors, factor):
+                padded = self._pad(operand)
+                self._resize(op, factors, factor, padded)
+                return
+        if is_movement(op):
+            self._note_source(op)
+
+    def _axis(self, value: Instruction) -> int | None:
+        if value in self._padded:
+            return self._padded[value].axis
+        return self._sources[value][0] if value in self._sources else None
+
+    def _note_source(self, op: Instruction) -> None:
+        """Remember how a moved array is divided that others do not divide evenly."""
+        if self.known.of(op) is not None or (op.is_root and "sharding" in op.extra):
+            return
+        for axis, rows in enumerate(op.shape.static_dims):
+            for run in runs_of(op, axis, self.known):
+                sharding = self.known.of(run.source)
+                if run.source is op or sharding is None or sharding.tiles[axis] == 1:
+                    continue
+                if rows % sharding.tiles[axis]:
+                    self._sources[op] = axis, sharding
+                else:
+                    self._annotate(op, sharding)
+                return
+
+    def _annotate(self, op: Instruction, sharding: Sharding) -> None:
+        """Let a moved array stay divided as its source is, whatever Shardy annotated."""
+        kept = sharding.even(op.shape.static_dims)
+        op.extra["sharding"] = kept.text()
+        self.known.set(op, kept)
+
+    def _pad(self, value: Instruction) -> _Padded:
+        """Return an array with as many rows as parts of one size have."""
+        if value not in self._padded:
+            axis, sharding = self._sources[value]
+            rows = -(-value.shape.static_dims[axis] // sharding.tiles[axis]) * sharding.tiles[axis]
+            made = self._widened(value, axis, rows)
+            kept = sharding.even(made.shape.static_dims)
+            self._annotate(made, kept)
+            self._padded[value] = _Padded(made, axis, kept)
+        return self._padded[value]
+
+    def _widened(self, value: Instruction, axis: int, rows: int) -> Instruction:
+        """Return an array with rows of any value after its own."""
+        build = RuleBuilder(self.computation, value.metadata)
+        dims = _resized(value.shape, axis, rows)
+        if value.opcode == "broadcast" and axis not in value.attributes.dimensions:
+            (source,), dimensions = value.operands, value.attributes.dimensions
+            return build.emit(
+                "broadcast", source, shape=value.shape.with_dims(dims), dimensions=dimensions
+            )
+        if value.opcode == "iota":
+            along: int = value.attributes.iota_dimension
+            return build.emit("iota", shape=value.shape.with_dims(dims), iota_dimension=along)
+        padding = [(0, 0, 0)] * len(dims)
+        padding[axis] = (0, rows - value.shape.static_dims[axis], 0)
+        zero = build.constant(0, value.shape.dtype)
+        return build.pad(value, zero, padding=tuple(padding))
+
+    def _resize(self, op: Instruction, factors: Factors, factor: int, like: _Padded) -> None:
+        """Replace an op by one whose dimensions of a factor have as many rows as `like`."""
+        (results,) = factors.results
+        operands = [
+            self._operand(operand, row.index(factor), like) if factor in row else operand
+            for operand, row in zip(op.operands, factors.operands, strict=True)
+        ]
+        if factor not in results:
+            operands = self._without_padding(op, factors, factor, operands)
+        made = self.computation.copy_of(op, operands)
+        made.extra.pop("sharding", None)
+        if factor not in results:
+            self.computation.replace(op, made)
+            return
+        axis = results.index(factor)
+        self.computation.set_shape(made, op.shape.with_dims(_resized(op.shape, axis, like.rows)))
+        if op.opcode == "slice":
+            box = list(op.attributes.slice)
+            box[axis] = (0, like.rows, 1)
+            self.computation.set_attributes(made, replace(op.attributes, slice=tuple(box)))
+        columns = [
+            like.column if dim == axis else undivided_column(self.known.count)
+            for dim in range(op.shape.rank)
+        ]
+        sharding = sharding_of(columns, self.known.count)
+        self.known.set(made, sharding)
+        box = [(0, size, 1) for size in op.shape.static_dims]
+        build = RuleBuilder(self.computation, op.metadata)
+        rest = build.slice(made, slice=tuple(box))
+        self._padded[rest] = _Padded(made, axis, sharding)
+        self.computation.replace(op, rest)
+
+    def _operand(self, value: Instruction, axis: int, like: _Padded) -> Instruction:
+        """Return an operand with as many rows as `like`, along its own dimension."""
+        if self._axis(value) == axis and self._pad(value).rows == like.rows:
+            return self._pad(value).value
+        return self._widened(value, axis, like.rows)
+
+    def _without_padding(
+        self, op: Instruction, factors: Factors, factor: int, operands: list[Instruction]
+    ) -> list[Instruction]:
+        """Return the operands of a fold with an identity in the rows that were added."""
+        build = RuleBuilder(self.computation, op.metadata)
+        start = op.operands[1] if op.opcode == "reduce" else None
+        found = list(operands)
+        for number, (wide, row) in enumerate(zip(operands, factors.operands, strict=True)):
+            if factor not in row:
+                continue
+            axis = row.index(factor)
+            dims = wide.shape.static_dims
+            index = build.emit("iota", shape=Shape.array(S32, dims), iota_dimension=axis)
+            rows = op.operands[number].shape.static_dims[axis]
+            there = build.compare(index, build.full(rows, index.shape), direction="LT")
+            fill = start or build.constant(0, wide.shape.dtype)
+            found[number] = build.select(there, wide, build.broadcast_to(fill, dims, ()))
+        return found
+
+
+def _is_resized(op: Instruction, factors: Factors, factor: int) -> bool:
+    """Whether an op can have more rows along all dimensions of a factor."""
+    if len(factors.results) != 1 or op.control_predecessors or is_resharded(op):
+        return False
+    if not op.has(Trait.ELEMENTWISE) and op.opcode not in _RESIZED:
+        return False
+    (results,) = factors.results
+    if factor not in results:
+        return op.opcode in ("dot", "reduce")
+    if op.opcode == "gather":
+        return results.index(factor) not in op.attributes.index_map.window_dims
+    if op.opcode == "scatter":
+        return factor not in [
+            factors.operands[2][axis] for axis in op.attributes.index_map.window_dims
+        ]
+    return True
+
+
+def _resized(shape: Shape, axis: int, rows: int) -> tuple[int, ...]:
+    dims = list(shape.static_dims)
+    dims[axis] = rows
+    return tuple(dims)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Updates of boxes at constant indices become selects, which devices do on their parts.
+
+`u.at[1:-1].set(v)` is a scatter of one window or a dynamic-update-slice. Where it spans parts of
+`u`, each device needs other rows of `v`: those of `v` in a frame of zeros (a pad, which only moves
+rows), wherever the index is inside the box.
+
+    dynamic-update-slice(u, v, i)  =>  select(i <= index < i + size, pad(v), u)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ingot.evaluator import evaluate_instruction, evaluated_opcodes
+from ingot.hlo.dtype import PRED, S32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait
+from ingot.hlo.module import Module
+from ingot.hlo.opset.indexing import ScatterAttributes
+from ingot.hlo.rewrite.rule import RuleBuilder
+from ingot.hlo.shape import Shape
+from ingot.passes.spmd.annotations import Known, is_resharded
+from ingot.passes.spmd.reshard import between
+from ingot.support.records import record
+
+_MOST_OPS, _MOST_ELEMENTS = 16, 64
+"""Of the constants that an index is computed from."""
+
+
+@record
+class _Update:
+    """An update of a box.
+
+    Attributes:
+        target: the array.
+        rows: the box's new elements.
+        starts: the least index of the box in each dimension.
+    """
+
+    target: Instruction
+    rows: Instruction
+    starts: tuple[int, ...]
+
+    @property
+    def spans(self) -> list[tuple[int, int, int]]:
+        """For each dimension the first index, the limit, and the size of the array."""
+        sizes = zip(self.starts, self.rows.shape.static_dims, strict=True)
+        sized = zip(sizes, self.target.shape.static_dims, strict=True)
+        return [(start, start + size, whole) for (start, size), whole in sized]
+
+
+def select_updates(module: Module, known: Known) -> None:
+    """Rewrite the updates at constant indices that span several parts of a divided array."""
+    for computation in module.post_order():
+        for op in computation.post_order():
+            found = _update_of(op) if op.opcode in _READERS else None
+            if found is not None and _spans_parts(op, found, known):
+                made = _selected(op, found, known)
+                made.extra |= {key: op.extra[key] for key in ("sharding",) if key in op.extra}
+                computation.replace(op, made)
+
+
+def _spans_parts(op: Instruction, update: _Update, known: Known) -> bool:
+    values = (op, _source(update.target), *(user for user in op.users if is_resharded(user)))
+    sharding = next(filter(None, map(known.of, values)), None)
+    if sharding is None or not sharding.fits(op.shape.static_dims):
+        return False
+    spans = zip(update.spans, sharding.tiles, strict=True)
+    return any(
+        tiles > 1 and (begin, limit) != (0, size) and limit - begin > size // tiles
+        for (begin, limit, size), tiles in spans
+    )
+
+
+def _source(value: Instruction) -> Instruction:
+    """Return a value without its annotations."""
+    while is_resharded(value):
+        (value,) = value.operands
+    return value
+
+
+def _selected(op: Instruction, update: _Update, known: Known) -> Instruction:
+    """Return the update as a select. Pads along dimensions that are not divided come first."""
+    build = RuleBuilder(op.computation, op.metadata)
+    target, framed = _source(update.target), _source(update.rows)
+    sharding = known.of(target) or known.of(op)
+    moved = [axis for axis, span in enumerate(update.spans) if span[:2] != (0, span[2])]
+    moved.sort(key=lambda axis: sharding is not None and sharding.tiles[axis] > 1)
+    zero = build.constant(0, framed.shape.dtype)
+    inside: Instruction | None = None
+    for axis in moved:
+        begin, limit, size = update.spans[axis]
+        padding = [(0, 0, 0)] * len(update.spans)
+        padding[axis] = (begin, size - limit, 0)
+        framed = build.pad(framed, zero, padding=tuple(padding))
+        index = build.emit(
+            "iota", shape=Shape.array(S32, op.shape.static_dims), iota_dimension=axis
+        )
+        here = between(build, index, build.full(begin, index.shape), build.full(limit, index.shape))
+        inside = here if inside is None else build.and_(inside, here)
+    return framed if inside is None else build.select(inside, framed, target)
+
+
+def _update_of(op: Instruction) -> _Update | None:
+    return _READERS[op.opcode](op) if op.shape.is_array and op.shape.is_static else None
+
+
+def _update_slice(op: Instruction) -> _Update | None:
+    target, rows, *indices = op.operands
+    values = [_constant(index) for index in indices]
+    if any(value is None for value in values):
+        return None
+    sizes = zip(target.shape.static_dims, rows.shape.static_dims, strict=True)
+    starts = [
+        min(max(int(value.item()), 0), size - taken)
+        for value, (size, taken) in zip(values, sizes, strict=True)
+        if value is not None
+    ]
+    return _Update(target, rows, tuple(starts))
+
+
+def _scatter(op: Instruction) -> _Update | None:
+    """A scatter of one window that sets it, and drops no dimension of the operand."""
+    given = op.as_(ScatterAttributes)
+    if len(op.operands) != 3 or given.inserted_window_dims or given.input_batching_dims:
+        return None
+    target, indices, rows = op.operands
+    sets = given.to_apply.root is given.to_apply.parameters[1]
+    if not sets or rows.shape.rank != target.shape.rank:
+        return None
+    values = _constant(indices)
+    if values is None or values.size != len(given.scatter_dims_to_operand_dims):
+        return None
+    starts = [0] * target.shape.rank
+    for dim, value in zip(given.scatter_dims_to_operand_dims, values.reshape(-1), strict=True):
+        starts[dim] = int(value)
+    found = _Update(target, rows, tuple(starts))
+    return found if all(0 <= begin and limit <= size for begin, limit, size in found.spans) else None
+
+
+_READERS = {"dynamic-update-slice": _update_slice, "scatter": _scatter}
+
+
+def _constant(value: Instruction, budget: list[int] | None = None) -> np.ndarray | None:
+    """Return the value of a small array that is computed from constants alone."""
+    budget = [_MOST_OPS] if budget is None else budget
+    budget[0] -= 1
+    shape = value.shape
+    if budget[0] < 0 or not shape.is_array or not shape.is_static or shape.dtype is PRED:
+        return None
+    if value.opcode == "constant":
+        return value.attributes.literal.array
+    size = int(np.prod(shape.static_dims))
+    is_plain = value.opcode in evaluated_opcodes() and not value.has(Trait.SIDE_EFFECT)
+    if size > _MOST_ELEMENTS or value.opcode == "parameter" or not is_plain:
+        return None
+    operands = [_constant(operand, budget) for operand in value.operands]
+    if any(operand is None for operand in operands):
+        return None
+    return np.asarray(evaluate_instruction(value, [o for o in operands if o is not None]))
