@@ -24,6 +24,10 @@ from ingot.passes.spmd.sharding import (
 ANNOTATION = "Sharding"
 
 
+def _text(value: Instruction) -> str:
+    return value.extra.get("sharding", "")
+
+
 def is_resharded(value: Instruction) -> bool:
     """Whether a value is an annotation of another value."""
     call = value.opcode == "custom-call"
@@ -46,7 +50,7 @@ class Known:
             for op in computation.instructions:
                 if op.opcode == "while":
                     for region in op.called_computations:
-                        self._states[region.parameters[0]] = op.extra.get("sharding", "")
+                        self._states[region.parameters[0]] = _text(op)
 
     def __contains__(self, value: Instruction) -> bool:
         """Whether a value is known to be divided."""
@@ -67,14 +71,22 @@ class Known:
         return found if found is not None and found.tiles and not found.summands else None
 
     def _text(self, value: Instruction) -> str:
-        text: str = value.extra.get("sharding", "")
+        text = _text(value)
         if text or value.opcode != "get-tuple-element":
             return text
         (state,) = value.operands
-        texts = self._states.get(state) or state.extra.get("sharding", "")
+        texts = self._states.get(state) or _text(state)
         elements = split_tuple(texts) if texts.startswith("{{") else []
         index: int = value.attributes.index
         return elements[index] if index < len(elements) else ""
+
+
+def replace_value(old: Instruction, new: Instruction) -> None:
+    """Replace a value, and remove what only it used."""
+    computation, operands = old.computation, old.operands
+    computation.replace(old, new)
+    for operand in operands:
+        computation.remove_dead(operand)
 
 
 def loosen_movements(module: Module, known: Known) -> None:
@@ -89,23 +101,33 @@ def loosen_movements(module: Module, known: Known) -> None:
                 continue
             for number, operand in enumerate(op.operands):
                 source = operand
-                while is_resharded(source) and _is_plain(source, known):
-                    (source,) = source.operands
+                while (inner := _same_value(source, known)) is not None:
+                    source = inner
+                if source is not operand and _text(operand) == _text(op):
+                    op.extra.pop("sharding", None)  # Shardy chose it for the operands' sake.
                 computation.replace_operand(op, number, source)
                 computation.remove_dead(operand)
             _take_annotation(op, known)
 
 
-def _is_plain(call: Instruction, known: Known) -> bool:
-    """Whether an annotation says nothing but how a value is divided."""
-    text = call.extra.get("sharding", "")
-    return not manual_lanes(text) and parse_sharding(text, known.count) is not None
+def _same_value(value: Instruction, known: Known) -> Instruction | None:
+    """Return the value that an op only annotates, or gives dimensions of size 1 and takes them."""
+    if is_resharded(value):
+        text = _text(value)
+        is_plain = not manual_lanes(text) and parse_sharding(text, known.count) is not None
+        return value.operands[0] if is_plain else None
+    if value.opcode != "reshape" or value.operands[0].opcode != "broadcast":
+        return None
+    (wide,) = value.operands
+    (source,), dimensions = wide.operands, wide.attributes.dimensions
+    is_same = source.shape.dims == value.shape.dims and source.shape.size == wide.shape.size
+    return source if is_same and tuple(sorted(dimensions)) == dimensions else None
 
 
 def _take_annotation(op: Instruction, known: Known) -> None:
     """Give an op the annotation of its users, if all have the same."""
     users = list(op.users)
-    texts = {user.extra.get("sharding", "") for user in users}
+    texts = {_text(user) for user in users}
     if not users or op.is_root or len(texts) != 1 or not all(map(is_resharded, users)):
         return
     if known.of(users[0]) is None:

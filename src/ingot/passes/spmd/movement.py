@@ -123,7 +123,12 @@ def moved(
     if len(layers) > MAX_LAYERS or received > gathered * (wanted.tiles[axis] - 1):
         return None
     resharder.moved.append(whole)
-    return mover.part(whole, layers)
+    # Zeros are in no layer, so it makes no difference which constant they are of.
+    rows = [(None if _is_zeros(run) else run.source, run.begin, run.step, run.rows) for run in runs]
+    key = tuple(rows), wanted
+    if key not in resharder.parts_of_runs:
+        resharder.parts_of_runs[key] = mover.part(whole, layers)
+    return resharder.parts_of_runs[key]
 
 
 class _Mover:
@@ -151,8 +156,7 @@ class _Mover:
                     own[target] = transfer
                 else:
                     _add(sent, target, transfer)
-            is_background = run.is_fill and _is_zero(run.source)
-            layers = [] if is_background else [own, *sent]
+            layers = [] if _is_zeros(run) else [own, *sent]
             found += [_Layer(run, transfers) for transfers in layers if transfers]
             at += run.rows
         return found
@@ -358,6 +362,7 @@ def _zero(build: RuleBuilder, like: Instruction) -> Instruction:
     return build.full(0, like.shape.with_dims(()))
 
 
-def _is_zero(scalar: Instruction) -> bool:
-    value = splat_of(scalar)
+def _is_zeros(run: Run) -> bool:
+    """Whether all elements are zeros, which parts have where no layer is."""
+    value = splat_of(run.source) if run.is_fill else None
     return value is not None and not any(np.asarray(value).tobytes())

@@ -8,7 +8,7 @@ Source: xla/service/spmd/spmd_partitioner.cc (Reshard, Replicate).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 from itertools import count
 
 import numpy as np
@@ -95,6 +95,8 @@ class Resharder:
         """The parts that values were gathered from, and how they are divided."""
         self.moved: list[Instruction] = []
         """Values whose parts were made of rows that other devices sent."""
+        self.parts_of_runs: dict[Hashable, Instruction] = {}
+        """The parts of values that have the same runs along the dimension that is divided."""
         self._gathers: list[Instruction] = []
 
     def builder(self, source: Instruction) -> RuleBuilder:

@@ -21,10 +21,11 @@ from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
-from ingot.passes.spmd.annotations import Known, is_resharded
+from ingot.passes.spmd.annotations import Known, is_resharded, replace_value
+from ingot.passes.spmd.boxes import split_boxes
 from ingot.passes.spmd.factors import Factors, factors_of
 from ingot.passes.spmd.runs import is_movement, runs_of
-from ingot.passes.spmd.sharding import Column, Sharding, count_of, sharding_of, undivided_column
+from ingot.passes.spmd.sharding import Sharding, sharding_of, undivided_column
 from ingot.support.records import record, replace
 
 _RESIZED = frozenset(
@@ -55,47 +56,52 @@ class _Padded:
         """Its size along the dimension."""
         return self.value.shape.static_dims[self.axis]
 
-    @property
-    def column(self) -> Column:
-        """The number of each device's part along the dimension."""
-        return self.sharding.column(self.axis)
+
+@record
+class _Along:
+    """A factor of an op that an operand's padded dimension has.
+
+    Attributes:
+        factors: all factors.
+        factor: the factor.
+        operand: the number of the operand.
+    """
+
+    factors: Factors
+    factor: int
+    operand: int
+
+    def sharding(self, given: _Padded, result: Instruction) -> Sharding:
+        """Return how the result is divided if the operand is `given`."""
+        if is_movement(result):
+            return given.sharding.even(result.shape.static_dims)
+        (results,), row = self.factors.results, self.factors.operands[self.operand]
+        count = len(given.sharding.parts)
+        columns = [
+            given.sharding.column(row.index(factor)) if factor in row else undivided_column(count)
+            for factor in results
+        ]
+        return sharding_of(columns, count).even(result.shape.static_dims)
 
 
 def pad_uneven(module: Module, known: Known) -> None:
     """Pad the values of a module that devices cannot divide evenly, as far as ops allow it."""
     for computation in module.post_order():
-        _split_boxes(computation, known)
+        split_boxes(computation, known)
         for _ in range(MAX_SWEEPS):
             if not _Sweep(computation, known).run():
                 break
 
 
-def _split_boxes(computation: Computation, known: Known) -> None:
-    """Make a slice of several dimensions one slice along each that is divided, and one of others.
+@record
+class _Others:
+    """The values that are known to be divided, but for one."""
 
-    So each moves rows along one dimension.
-    """
-    for op in computation.post_order():
-        sharding = known.of(op.operands[0]) if op.opcode == "slice" else None
-        if sharding is None:
-            continue
-        box, sizes = op.attributes.slice, op.operands[0].shape.static_dims
-        cut = [axis for axis, size in enumerate(sizes) if box[axis] != (0, size, 1)]
-        divided = [axis for axis in cut if sharding.tiles[axis] > 1]
-        if not divided or len(cut) == 1:
-            continue
-        build = RuleBuilder(computation, op.metadata)
-        made = op.operands[0]
-        for axis in divided:
-            row: list[tuple[int, int, int]] = [(0, size, 1) for size in made.shape.static_dims]
-            row[axis] = box[axis]
-            made = build.slice(made, slice=tuple(row))
-        rest = [(0, size, 1) for size in made.shape.static_dims]
-        for axis in set(cut) - set(divided):
-            rest[axis] = box[axis]
-        if set(cut) != set(divided):
-            made = build.slice(made, slice=tuple(rest))
-        computation.replace(op, made)
+    known: Known
+    value: Instruction
+
+    def __contains__(self, value: Instruction) -> bool:
+        return value is not self.value and value in self.known
 
 
 class _Sweep:
@@ -104,11 +110,12 @@ class _Sweep:
     def __init__(self, computation: Computation, known: Known) -> None:
         self.computation = computation
         self.known = known
+        self.is_changed = False
         self._sources: dict[Instruction, tuple[int, Sharding]] = {}
         self._padded: dict[Instruction, _Padded] = {}
 
     def run(self) -> bool:
-        """Rewrite what can be; return whether anything was."""
+        """Rewrite what can be; return whether anything was padded."""
         for op in self.computation.post_order():
             if op.parent is None or not op.shape.is_array or not op.shape.is_static:
                 continue
@@ -116,9 +123,9 @@ class _Sweep:
                 self._visit(op)
             elif is_movement(op):
                 self._note_source(op)
-        for old in list(self._padded):
-            self.computation.remove_dead(old)
-        return bool(self._padded)
+        for value in list(self._padded):
+            self.computation.remove_dead(value)
+        return self.is_changed
 
     def _visit(self, op: Instruction) -> None:
         for number, operand in enumerate(op.operands):
@@ -126,8 +133,7 @@ class _Sweep:
             factors = factors_of(op, [o.shape for o in op.operands]) if axis is not None else None
             factor = factors.operands[number][axis] if factors and axis is not None else None
             if factors is not None and factor is not None and _is_resized(op, factors, factor):
-                padded = self._pad(operand)
-                self._resize(op, factors, factor, padded)
+                self._resize(op, _Along(factors, factor, number), self._pad(operand))
                 return
         if is_movement(op):
             self._note_source(op)
@@ -139,34 +145,37 @@ class _Sweep:
 
     def _note_source(self, op: Instruction) -> None:
         """Remember how a moved array is divided that others do not divide evenly."""
-        if self.known.of(op) is not None or (op.is_root and "sharding" in op.extra):
+        if op.is_root and "sharding" in op.extra:
             return
+        own, others = self.known.of(op), _Others(self.known, op)
         for axis, rows in enumerate(op.shape.static_dims):
-            for run in runs_of(op, axis, self.known):
+            if own is not None and own.tiles[axis] > 1:
+                continue
+            for run in runs_of(op, axis, others):
                 sharding = self.known.of(run.source)
                 if run.source is op or sharding is None or sharding.tiles[axis] == 1:
                     continue
-                if rows % sharding.tiles[axis]:
-                    self._sources[op] = axis, sharding
-                else:
-                    self._annotate(op, sharding)
+                self._sources[op] = axis, sharding
+                if rows % sharding.tiles[axis] == 0:
+                    self._pad(op)
                 return
 
-    def _annotate(self, op: Instruction, sharding: Sharding) -> None:
+    def _annotate(self, op: Instruction, sharding: Sharding) -> Sharding:
         """Let a moved array stay divided as its source is, whatever Shardy annotated."""
         kept = sharding.even(op.shape.static_dims)
         op.extra["sharding"] = kept.text()
         self.known.set(op, kept)
+        return kept
 
     def _pad(self, value: Instruction) -> _Padded:
         """Return an array with as many rows as parts of one size have."""
         if value not in self._padded:
             axis, sharding = self._sources[value]
-            rows = -(-value.shape.static_dims[axis] // sharding.tiles[axis]) * sharding.tiles[axis]
-            made = self._widened(value, axis, rows)
-            kept = sharding.even(made.shape.static_dims)
-            self._annotate(made, kept)
+            tiles, rows = sharding.tiles[axis], value.shape.static_dims[axis]
+            made = self._widened(value, axis, -(-rows // tiles) * tiles) if rows % tiles else value
+            kept = self._annotate(made, sharding)
             self._padded[value] = _Padded(made, axis, kept)
+            self.is_changed = self.is_changed or made is not value
         return self._padded[value]
 
     def _widened(self, value: Instruction, axis: int, rows: int) -> Instruction:
@@ -186,37 +195,40 @@ class _Sweep:
         zero = build.constant(0, value.shape.dtype)
         return build.pad(value, zero, padding=tuple(padding))
 
-    def _resize(self, op: Instruction, factors: Factors, factor: int, like: _Padded) -> None:
+    def _resize(self, op: Instruction, along: _Along, like: _Padded) -> None:
         """Replace an op by one whose dimensions of a factor have as many rows as `like`."""
-        (results,) = factors.results
+        (results,), factor = along.factors.results, along.factor
+        axis = results.index(factor) if factor in results else None
+        if axis is not None and op.shape.static_dims[axis] == like.rows:
+            op.extra.pop("sharding", None)
+            self._note(op, op, axis, along.sharding(like, op))
+            return
         operands = [
             self._operand(operand, row.index(factor), like) if factor in row else operand
-            for operand, row in zip(op.operands, factors.operands, strict=True)
+            for operand, row in zip(op.operands, along.factors.operands, strict=True)
         ]
-        if factor not in results:
-            operands = self._without_padding(op, factors, factor, operands)
+        if axis is None:
+            operands = self._without_padding(op, along, operands)
         made = self.computation.copy_of(op, operands)
         made.extra.pop("sharding", None)
-        if factor not in results:
-            self.computation.replace(op, made)
+        if axis is None:
+            replace_value(op, made)
             return
-        axis = results.index(factor)
         self.computation.set_shape(made, op.shape.with_dims(_resized(op.shape, axis, like.rows)))
         if op.opcode == "slice":
-            box = list(op.attributes.slice)
-            box[axis] = (0, like.rows, 1)
-            self.computation.set_attributes(made, replace(op.attributes, slice=tuple(box)))
-        columns = [
-            like.column if dim == axis else undivided_column(self.known.count)
-            for dim in range(op.shape.rank)
-        ]
-        sharding = sharding_of(columns, self.known.count)
-        self.known.set(made, sharding)
-        box = [(0, size, 1) for size in op.shape.static_dims]
+            rows = list(op.attributes.slice)
+            rows[axis] = (0, like.rows, 1)
+            self.computation.set_attributes(made, replace(op.attributes, slice=tuple(rows)))
         build = RuleBuilder(self.computation, op.metadata)
-        rest = build.slice(made, slice=tuple(box))
-        self._padded[rest] = _Padded(made, axis, sharding)
-        self.computation.replace(op, rest)
+        rest = build.slice(made, slice=tuple((0, size, 1) for size in op.shape.static_dims))
+        self._note(rest, made, axis, along.sharding(like, made))
+        replace_value(op, rest)
+
+    def _note(self, value: Instruction, padded: Instruction, axis: int, given: Sharding) -> None:
+        if is_movement(padded):
+            self._annotate(padded, given)
+        self.known.set(padded, given)
+        self._padded[value] = _Padded(padded, axis, given)
 
     def _operand(self, value: Instruction, axis: int, like: _Padded) -> Instruction:
         """Return an operand with as many rows as `like`, along its own dimension."""
@@ -225,19 +237,21 @@ class _Sweep:
         return self._widened(value, axis, like.rows)
 
     def _without_padding(
-        self, op: Instruction, factors: Factors, factor: int, operands: list[Instruction]
+        self, op: Instruction, along: _Along, operands: list[Instruction]
     ) -> list[Instruction]:
         """Return the operands of a fold with an identity in the rows that were added."""
         build = RuleBuilder(self.computation, op.metadata)
         start = op.operands[1] if op.opcode == "reduce" else None
         found = list(operands)
-        for number, (wide, row) in enumerate(zip(operands, factors.operands, strict=True)):
-            if factor not in row:
+        for number, (wide, row) in enumerate(zip(operands, along.factors.operands, strict=True)):
+            if along.factor not in row:
                 continue
-            axis = row.index(factor)
+            axis = row.index(along.factor)
             dims = wide.shape.static_dims
             index = build.emit("iota", shape=Shape.array(S32, dims), iota_dimension=axis)
             rows = op.operands[number].shape.static_dims[axis]
+            if rows == dims[axis]:
+                continue
             there = build.compare(index, build.full(rows, index.shape), direction="LT")
             fill = start or build.constant(0, wide.shape.dtype)
             found[number] = build.select(there, wide, build.broadcast_to(fill, dims, ()))

@@ -20,8 +20,9 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import ScatterAttributes
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
-from ingot.passes.spmd.annotations import Known, is_resharded
+from ingot.passes.spmd.annotations import Known, is_resharded, replace_value
 from ingot.passes.spmd.reshard import between
+from ingot.passes.spmd.sharding import Sharding
 from ingot.support.records import record
 
 _MOST_OPS, _MOST_ELEMENTS = 16, 64
@@ -55,17 +56,21 @@ def select_updates(module: Module, known: Known) -> None:
     for computation in module.post_order():
         for op in computation.post_order():
             found = _update_of(op) if op.opcode in _READERS else None
-            if found is not None and _spans_parts(op, found, known):
-                made = _selected(op, found, known)
-                made.extra |= {key: op.extra[key] for key in ("sharding",) if key in op.extra}
-                computation.replace(op, made)
+            sharding = _sharding(op, found, known) if found is not None else None
+            if found is not None and sharding is not None and _spans_parts(found, sharding):
+                made = _selected(op, found, sharding)
+                made.extra["sharding"] = sharding.text()
+                replace_value(op, made)
 
 
-def _spans_parts(op: Instruction, update: _Update, known: Known) -> bool:
-    values = (op, _source(update.target), *(user for user in op.users if is_resharded(user)))
-    sharding = next(filter(None, map(known.of, values)), None)
-    if sharding is None or not sharding.fits(op.shape.static_dims):
-        return False
+def _sharding(op: Instruction, update: _Update, known: Known) -> Sharding | None:
+    """Return how the result is divided, or its users ask for, or else the array."""
+    values = (op, *filter(is_resharded, op.users), _source(update.target))
+    found = next(filter(None, map(known.of, values)), None)
+    return found if found is not None and found.fits(op.shape.static_dims) else None
+
+
+def _spans_parts(update: _Update, sharding: Sharding) -> bool:
     spans = zip(update.spans, sharding.tiles, strict=True)
     return any(
         tiles > 1 and (begin, limit) != (0, size) and limit - begin > size // tiles
@@ -80,13 +85,12 @@ def _source(value: Instruction) -> Instruction:
     return value
 
 
-def _selected(op: Instruction, update: _Update, known: Known) -> Instruction:
+def _selected(op: Instruction, update: _Update, sharding: Sharding) -> Instruction:
     """Return the update as a select. Pads along dimensions that are not divided come first."""
     build = RuleBuilder(op.computation, op.metadata)
     target, framed = _source(update.target), _source(update.rows)
-    sharding = known.of(target) or known.of(op)
     moved = [axis for axis, span in enumerate(update.spans) if span[:2] != (0, span[2])]
-    moved.sort(key=lambda axis: sharding is not None and sharding.tiles[axis] > 1)
+    moved.sort(key=lambda axis: sharding.tiles[axis] > 1)
     zero = build.constant(0, framed.shape.dtype)
     inside: Instruction | None = None
     for axis in moved:

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slices and pads of several dimensions become one of each dimension, divided ones first.
+
+So each moves rows along one dimension (`movement`), and those along dimensions that are not divided
+work on parts. `pad(u, 1)[2:, 1:-1]` is a chain of ops on boxes:
+
+    slice(pad(u))  =>  slice_b(pad_b(slice_a(pad_a(u)))), a divided
+"""
+
+from __future__ import annotations
+
+from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.rewrite.rule import RuleBuilder
+from ingot.passes.spmd.annotations import Known, replace_value
+from ingot.passes.spmd.runs import is_movement
+
+_NO_PADDING = (0, 0, 0)
+
+
+def split_boxes(computation: Computation, known: Known) -> None:
+    """Split the chains of slices and pads of arrays that are known to be divided."""
+    for op in computation.post_order():
+        if op.parent is None or op.opcode not in _ROWS:
+            continue
+        if op.users and all(map(is_movement, op.users)):
+            continue  # It will be in their chains.
+        chain = _chain(op, known)
+        sharding = known.of(chain[0].operands[0])
+        axes = [axis for axis in range(op.shape.rank) if any(_changes(one, axis) for one in chain)]
+        divided = [axis for axis in axes if sharding is not None and sharding.tiles[axis] > 1]
+        if not divided or len(axes) == 1:
+            continue
+        made = chain[0].operands[0]
+        for axis in (*divided, *(axis for axis in axes if axis not in divided)):
+            for one in chain:
+                made = _along(one, made, axis) if _changes(one, axis) else made
+        if "sharding" in op.extra:
+            made.extra["sharding"] = op.extra["sharding"]
+        replace_value(op, made)
+
+
+def _chain(op: Instruction, known: Known) -> list[Instruction]:
+    """Return slices and pads, from the first to `op`, each of which is the operand of the next."""
+    chain = [op]
+    fill = op.operands[1] if op.opcode == "pad" else None
+    while chain[0].operands[0] not in known and chain[0].operands[0].opcode in _ROWS:
+        before = chain[0].operands[0]
+        if before.opcode == "pad":
+            # At a corner, pads along one dimension after the other have the last one's value.
+            if fill is not None and fill is not before.operands[1]:
+                break
+            fill = before.operands[1]
+        chain.insert(0, before)
+    return chain
+
+
+def _changes(op: Instruction, axis: int) -> bool:
+    """Whether a slice or pad changes a dimension."""
+    if op.opcode == "pad":
+        return op.attributes.padding[axis] != _NO_PADDING
+    return op.attributes.slice[axis] != (0, op.operands[0].shape.static_dims[axis], 1)
+
+
+def _along(op: Instruction, value: Instruction, axis: int) -> Instruction:
+    """Return the slice or pad of `value` that `op` is along one dimension."""
+    return _ROWS[op.opcode](RuleBuilder(op.computation, op.metadata), op, value, axis)
+
+
+def _sliced(
+    build: RuleBuilder, op: Instruction, value: Instruction, axis: int
+) -> Instruction:
+    rows = [(0, size, 1) for size in value.shape.static_dims]
+    rows[axis] = op.attributes.slice[axis]
+    return build.slice(value, slice=tuple(rows))
+
+
+def _padded(build: RuleBuilder, op: Instruction, value: Instruction, axis: int) -> Instruction:
+    rows = [_NO_PADDING] * value.shape.rank
+    rows[axis] = op.attributes.padding[axis]
+    return build.pad(value, op.operands[1], padding=tuple(rows))
+
+
+_ROWS = {"pad": _padded, "slice": _sliced}
