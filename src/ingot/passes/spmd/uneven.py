@@ -87,8 +87,8 @@ class _Along:
 def pad_uneven(module: Module, known: Known) -> None:
     """Pad the values of a module that devices cannot divide evenly, as far as ops allow it."""
     for computation in module.post_order():
-        split_boxes(computation, known)
         for _ in range(MAX_SWEEPS):
+            split_boxes(computation, known)
             if not _Sweep(computation, known).run():
                 break
 
