@@ -252,3 +252,33 @@ def test_edges_of_one_row() -> None:
       before = s32[16,8] slice(all), slice={[0:16], [0:8]}
       last = s32[16,8] subtract(x, before)"""
     assert "all-gather" not in check(stencil(body, "16,8", ROWS))
+
+
+@pytest.mark.parametrize("kind", ["s32", "s64", "u8", "s8"])
+@pytest.mark.parametrize("start", [0, 3, 4, 7, 13, 14, 100])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 8), (3, 8), (4, 5), (3, 2), (0, 8)])
+def test_rows_at_a_run_time_index(rows: int, columns: int, start: int, kind: str) -> None:
+    sharding = (ROWS, TURNED, TWO_AXES)[start % 3]
+    body = f"""
+      i = {kind}[] constant({start})
+      j = {kind}[] constant(2)
+      y = s32[{rows},{columns}] parameter(1)
+      a = s32[16,8] dynamic-update-slice(x, y, i, j)
+      b = s32[{rows},{columns}] dynamic-slice(x, j, i), dynamic_slice_sizes={{{rows},{columns}}}
+      last = s32[16,8] dynamic-update-slice(a, b, i, j)"""
+    text = check(stencil(body, "16,8", sharding))
+    assert columns < 8 or rows == 0 or "all-gather" not in text
+
+
+@pytest.mark.parametrize("sharding", [ROWS, TURNED, TWO_AXES, COLUMNS])
+def test_elements_at_index_vectors(sharding: str) -> None:
+    body = """
+      rows = s32[6,1] constant({{3}, {15}, {0}, {-4}, {99}, {8}})
+      columns = s32[6,1] constant({{7}, {0}, {-1}, {2}, {3}, {9}})
+      at = s32[6,2] concatenate(rows, columns), dimensions={1}
+      found = s32[6] gather(x, at), offset_dims={}, collapsed_slice_dims={0,1},
+        start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,1}
+      last = s32[16,8] scatter(x, at, found), update_window_dims={}, inserted_window_dims={0,1},
+        scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, to_apply=sum"""
+    text = check(stencil(body, "16,8", sharding))
+    assert sharding == TWO_AXES or "all-gather" not in text

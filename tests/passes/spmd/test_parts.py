@@ -92,6 +92,33 @@ CASES = [
         "z = f32[] constant(-inf) n = s32[] constant(0) "
         "ROOT r = (f32[8], s32[8]) reduce(x, i, z, n), dimensions={1}, to_apply=largest",
     ),
+    *(
+        Case(
+            f"place of the greatest of parts {divided}", f"x = f32[8,4] parameter(0), "
+            f"sharding={divided} i = s32[8,4] iota(), iota_dimension=0 "
+            "z = f32[] constant(-inf) n = s32[] constant(0) "
+            "ROOT r = (f32[4], s32[4]) reduce(x, i, z, n), dimensions={0}, to_apply=largest",
+            ("all-gather",),
+        )
+        for divided in (ROWS, ALL_ROWS, BOTH, TURNED)
+    ),
+    Case(
+        "place of the greatest of all", f"{X}{BOTH} i = s32[8,4] iota(), iota_dimension=0 "
+        "z = f32[] constant(-inf) n = s32[] constant(0) "
+        "ROOT r = (f32[], s32[]) reduce(x, i, z, n), dimensions={0,1}, to_apply=largest",
+        ("all-gather",),
+    ),
+    *(
+        Case(
+            f"scan {name} {divided}", f"x = f32[8,4] parameter(0), sharding={divided} "
+            f"z = f32[] constant({start}) ROOT r = f32[8,4] reduce-window(x, z), "
+            f"window={{size=8x1 pad={border}x0_0}}, to_apply={fold}", ("all-gather",),
+        )
+        for name, border, start, fold in (
+            ("forwards", "7_0", "0", "add"), ("backwards", "0_7", "-inf", "max"),
+        )
+        for divided in (ROWS, ALL_ROWS, BOTH, TURNED)
+    ),
     Case(
         "product", f"{X}{ROWS} y = f32[4,6] parameter(1), "
         f"sharding={COLUMNS} ROOT r = f32[8,6] dot(x, y), "

@@ -28,6 +28,7 @@ from ingot.passes.spmd.division import (
     is_apart,
     still_summed,
 )
+from ingot.passes.spmd.folds import scan_parts
 from ingot.passes.spmd.reshard import between
 from ingot.passes.spmd.sharding import Column, Sharding, count_of, groups_along
 from ingot.passes.spmd.values import Values
@@ -97,7 +98,9 @@ def reduce_parts(values: Values, op: Instruction, annotated: Annotations) -> boo
         return False  # What lies outside of the operand is not folded; a start value would be.
     dimensions = [_Dimension(axis, axis, axis) for axis in range(op.shape.rank)]
     division = values.division(op, annotated)
-    return division is not None and _replaced(values, op, (division, dimensions))
+    return division is not None and (
+        scan_parts(values, op, division) or _replaced(values, op, (division, dimensions))
+    )
 
 
 def _summed(values: Values, op: Instruction, how: _How, annotated: Annotations) -> bool:

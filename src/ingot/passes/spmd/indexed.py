@@ -22,6 +22,7 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.indexing import IndexMap
+from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.division import (
     Annotations,
@@ -55,9 +56,10 @@ def gather_parts(values: Values, op: Instruction, annotated: Annotations) -> boo
         return False  # To sum the results would take longer than to gather the operand.
     part = values.convert(operand, divided_too(kept, axis, column, rank))
     build = values.resharder.builder(op)
-    own = _held(build, values.convert(indices, divided), size)
+    given_indices = _wide(build, values.convert(indices, divided))
+    own = held(build, _component(build, given_indices, how, axis), size)
     own = build.subtract(own, _begin(values, build, own, (part, axis, column)))
-    made = values.computation.copy_of(op, [part, own])
+    made = values.computation.copy_of(op, [part, _with(build, given_indices, how, axis, own)])
     values.computation.set_shape(made, op.shape.with_dims(_local_dims(op, division)))
     values.computation.set_attributes(made, local_attributes(op, made, division))
     here = _is_inside(build, own, part.shape.static_dims[axis])
@@ -75,6 +77,7 @@ def gather_parts(values: Values, op: Instruction, annotated: Annotations) -> boo
 
 def scatter_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
     """Replace a scatter whose result is divided along the indices; return whether that was done."""
+    values.sum_operands(op)
     division = values.division(op, annotated)
     if len(op.operands) != 3 or division is None or division.fold not in ("", "add"):
         return False
@@ -88,23 +91,60 @@ def scatter_parts(values: Values, op: Instruction, annotated: Annotations) -> bo
     shardings = (target, *division.operands[1:])
     operand, indices, updates = map(values.convert, op.operands, shardings)
     build = values.resharder.builder(op)
-    own = _wide(build, indices)
+    how, indices = op.attributes.index_map, _wide(build, indices)
+    own = _component(build, indices, how, axis)
     own = build.subtract(own, _begin(values, build, own, (operand, axis, column)))
+    own = _with(build, indices, how, axis, own)
     made = values.computation.copy_of(op, [operand, own, updates])
     values.replace_part(op, made, (still_summed(target, division.folded, rank),), annotated)
     return True
 
 
 def _divided_axis(how: IndexMap, given: Sharding, kept: Sharding, rank: int) -> int | None:
-    """Return the only dimension that `given` divides and `kept` does not, if one index is along it.
+    """Return the only dimension that `given` divides and `kept` does not, if an index is along it.
 
     The window takes one element of it.
     """
     changed = changed_dimensions(given, kept, rank)
-    if len(changed) != 1 or tuple(changed) != how.index_to_operand:
+    if len(changed) != 1 or changed[0] not in how.index_to_operand:
         return None
     (axis,) = changed
     return axis if axis in how.inserted_dims and not any(kept.column(axis)) else None
+
+
+def _component(
+    build: RuleBuilder, indices: Instruction, how: IndexMap, axis: int
+) -> Instruction:
+    """Return the index along `axis` of each index vector; the vectors have one element then."""
+    if len(how.index_to_operand) == 1:
+        return indices
+    at = how.index_to_operand.index(axis)
+    return _elements_of(build, indices, how, (at, at + 1))
+
+
+def _with(
+    build: RuleBuilder, indices: Instruction, how: IndexMap, axis: int, component: Instruction
+) -> Instruction:
+    """Return index vectors with another index along `axis`."""
+    count = len(how.index_to_operand)
+    if count == 1:
+        return component
+    at = how.index_to_operand.index(axis)
+    pieces = [
+        _elements_of(build, indices, how, (0, at)) if at else None,
+        component,
+        _elements_of(build, indices, how, (at + 1, count)) if at + 1 < count else None,
+    ]
+    found = [piece for piece in pieces if piece is not None]
+    return build.emit("concatenate", *found, dimensions=(how.index_vector_dim,))
+
+
+def _elements_of(
+    build: RuleBuilder, indices: Instruction, how: IndexMap, ends: tuple[int, int]
+) -> Instruction:
+    rows = [(0, size, 1) for size in indices.shape.static_dims]
+    rows[how.index_vector_dim] = (*ends, 1)
+    return build.slice(indices, slice=tuple(rows))
 
 
 def _elements(shape: Shape) -> int:
@@ -120,8 +160,8 @@ def _wide(build: Builder, indices: Instruction) -> Instruction:
     return indices if indices.shape.dtype.bits >= S32.bits else build.convert_to(indices, S32)
 
 
-def _held(build: Builder, indices: Instruction, size: int) -> Instruction:
-    """Return indices held inside of the whole dimension, as a gather holds them."""
+def held(build: Builder, indices: Instruction, size: int) -> Instruction:
+    """Return indices held inside of a dimension of `size`, as a gather holds them."""
     wide = _wide(build, indices)
     least, most = (build.constant(bound, wide.shape.dtype) for bound in (0, size - 1))
     return build.clamp(least, wide, most)

@@ -25,6 +25,8 @@ from ingot.passes.spmd.annotations import ANNOTATION
 from ingot.passes.spmd.control import Control
 from ingot.passes.spmd.custom_partitioners import TARGET, find_partitioner, place_program
 from ingot.passes.spmd.division import Annotations, local_shape, local_shapes, whole_shape
+from ingot.passes.spmd.dynamic_slices import slice_parts, update_parts
+from ingot.passes.spmd.folds import fold_parts
 from ingot.passes.spmd.halos import convolve_parts, reduce_parts
 from ingot.passes.spmd.indexed import gather_parts, scatter_parts
 from ingot.passes.spmd.reshard import Channels
@@ -58,7 +60,10 @@ def target_of(instruction: Instruction) -> str:
 
 _BEYOND_FACTORS = {
     "convolution": convolve_parts,
+    "dynamic-slice": slice_parts,
+    "dynamic-update-slice": update_parts,
     "gather": gather_parts,
+    "reduce": fold_parts,
     "reduce-window": reduce_parts,
     "scatter": scatter_parts,
 }

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folds along a divided dimension: of several operands at once, and of every prefix.
+
+An argmax folds pairs of a value and an index, which no all-reduce does. Each device folds its own
+rows; the devices' results are gathered and folded in turn. A cumulative sum is a fold of prefixes
+(a reduce-window as long as the dimension): each device scans its own rows, and adds the fold of the
+devices before it.
+
+Source: xla/service/spmd/spmd_partitioner.cc (HandleReduce).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ingot.evaluator import evaluate_computation
+from ingot.hlo.builder import scalar_computation
+from ingot.hlo.computation import Computation
+from ingot.hlo.dtype import S32
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.rewrite.pattern import splat_of
+from ingot.hlo.shape import Shape
+from ingot.hlo.window import WindowDimension
+from ingot.passes.spmd.division import (
+    Annotations,
+    Division,
+    changed_dimensions,
+    divided_too,
+    is_apart,
+)
+from ingot.passes.spmd.sharding import Column, Sharding, count_of, sharding_of
+from ingot.passes.spmd.values import Values
+from ingot.semantics.reducers import is_identity, reducer_opcode
+from ingot.support.records import replace
+
+
+def fold_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
+    """Replace a reduce of several operands along a divided dimension; return whether it was."""
+    count = len(op.operands) // 2
+    arrays, starts = op.operands[:count], op.operands[count:]
+    division = values.division(op, annotated)
+    if count == 1 or division is None or not _folds_start(op.attributes.to_apply, starts):
+        return False
+    given = max(map(values.sharding, arrays), key=lambda one: len(one.tiles))
+    rank, kept = arrays[0].shape.rank, division.operands[0]
+    along = set(changed_dimensions(given, kept, rank)) & set(op.attributes.dimensions)
+    axis = min(along, default=None)
+    if axis is None or any(kept.column(axis)) or not is_apart(division, given.column(axis)):
+        return False
+    column = given.column(axis)
+    if any(_rows(values, array, axis) % count_of(column) for array in arrays):
+        return False
+    target = divided_too(kept, axis, column, rank)
+    parts = [values.convert(array, target) for array in arrays]
+    made = values.computation.copy_of(op, [*parts, *starts])
+    shapes = [
+        one.with_dims(sharding.local_dims(one.static_dims))
+        for one, sharding in zip(op.shape.elements, division.results, strict=True)
+    ]
+    values.computation.set_shape(made, Shape.tuple(tuple(shapes)))
+    build = values.resharder.builder(op)
+    gathered = [
+        _from_all(values, build.element_of(made, number), division.results[number], column)
+        for number in range(count)
+    ]
+    folded = build.emit(
+        "reduce", *gathered, *starts, dimensions=(0,), to_apply=op.attributes.to_apply
+    )
+    values.replace_part(op, folded, division.results, annotated)
+    return True
+
+
+def _rows(values: Values, array: Instruction, axis: int) -> int:
+    tiles = values.sharding(array).tiles
+    return array.shape.static_dims[axis] * (tiles[axis] if tiles else 1)
+
+
+def _folds_start(fold: Computation, starts: tuple[Instruction, ...]) -> bool:
+    """Whether folding the initial values more than once gives what folding them once does."""
+    scalars = [splat_of(start) for start in starts]
+    if any(scalar is None for scalar in scalars):
+        return False
+    given = [np.asarray(scalar) for scalar in scalars]
+    found = evaluate_computation(fold, [*given, *given])
+    found = found if isinstance(found, tuple) else (found,)
+    pairs = zip(found, given, strict=True)
+    return all(np.asarray(one).tobytes() == other.tobytes() for one, other in pairs)
+
+
+def _from_all(
+    values: Values, part: Instruction, sharding: Sharding, column: Column
+) -> Instruction:
+    """Return the parts of the devices that differ in `column`, along a new first dimension."""
+    build = values.resharder.builder(part)
+    row = build.reshape_to(part, (1, *part.shape.dims))
+    columns = [column, *(sharding.column(axis) for axis in range(part.shape.rank))]
+    given = sharding_of(columns, values.count)
+    lanes = values.lanes(part)
+    return values.resharder.gather(row, given, set(range(1, row.shape.rank)), lanes)
+
+
+def scan_parts(values: Values, op: Instruction, division: Division) -> bool:
+    """Replace a scan along a divided dimension, forwards or backwards; return whether it was.
+
+    A scan is a reduce-window of one operand whose window is as long as a dimension, and whose
+    padding on one side makes as many results.
+    """
+    operand, start = op.operands
+    fold = reducer_opcode(op.attributes.to_apply)
+    given, kept, rank = values.sharding(operand), division.operands[0], op.shape.rank
+    changed = changed_dimensions(given, kept, rank)
+    if not fold or not is_identity(start, fold) or len(changed) != 1:
+        return False
+    (axis,), window = changed, list(op.attributes.window)
+    size, column = op.shape.static_dims[axis], given.column(axis)
+    forwards = WindowDimension(size, low=size - 1)
+    backwards = WindowDimension(size, high=size - 1)
+    if window[axis] not in (forwards, backwards) or not is_apart(division, column):
+        return False
+    is_forwards, rows = window[axis] == forwards, operand.shape.static_dims[axis]
+    border = {"low" if is_forwards else "high": rows - 1}
+    window[axis] = WindowDimension(rows, **border)
+    made = values.computation.copy_of(op, [operand, values.convert(start, division.operands[1])])
+    values.computation.set_attributes(made, replace(op.attributes, window=tuple(window)))
+    values.computation.set_shape(made, operand.shape)
+    resharder, build = values.resharder, values.resharder.builder(op)
+    last = rows - 1 if is_forwards else 0
+    total = resharder.rows(made, axis, last, last + 1)
+    target = divided_too(kept, axis, column, rank)
+    all_totals = resharder.gather(total, target, set(range(rank)) - {axis}, values.lanes(operand))
+    # Of part p, the parts before are the first p; those behind, the last ones.
+    counts = np.array(column, np.int32)
+    limit = resharder.of_device(build, counts)
+    shape = Shape.array(S32, all_totals.shape.static_dims)
+    index = build.emit("iota", shape=shape, iota_dimension=axis)
+    here = build.broadcast_to(limit, all_totals.shape.dims, ())
+    is_before = build.compare(index, here, direction="LT" if is_forwards else "GT")
+    others = build.select(is_before, all_totals, build.broadcast_to(start, all_totals.shape.dims))
+    reducer = values.channels.module.take(scalar_computation(fold, op.shape.dtype))
+    before = build.emit("reduce", others, start, dimensions=(axis,), to_apply=reducer)
+    wide = build.broadcast_to(
+        before, made.shape.dims, tuple(dim for dim in range(rank) if dim != axis)
+    )
+    values.replace_part(op, build.emit(fold, wide, made), (target,))
+    return True
