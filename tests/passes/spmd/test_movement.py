@@ -6,48 +6,12 @@ So are stencils, whose interiors devices do not divide evenly.
 
 import numpy as np
 import pytest
-
-from ingot.evaluator import evaluate, evaluate_replicated
-from ingot.formats.hlo_text import parse, print_module
-from ingot.hlo.verifier import verify
-from ingot.passes.spmd.partitioner import partition
-from ingot.passes.spmd.sharding import Sharding
+from tests.passes.spmd.parts import check
 
 ROWS = "{devices=[4,1]<=[4]}"
 BOTH = "{devices=[2,2]<=[4]}"
 TURNED = "{devices=[4,1]2,0,3,1}"
 SIZE = 24
-
-
-def part_of(value: np.ndarray, sharding: Sharding, device: int) -> np.ndarray:
-    if sharding.is_replicated:
-        return value
-    sizes, begin = sharding.local_dims(value.shape), sharding.offsets(value.shape)[device]
-    return value[tuple(slice(a, a + n) for a, n in zip(begin, sizes, strict=True))]
-
-
-def check(text: str) -> str:
-    """Compare the parts of an s32 program with the whole; return the partitioned text."""
-    whole, module = parse(text), parse(text)
-    division = partition(module, 4)
-    verify(module)
-    values = [
-        np.arange(1, 1 + np.prod(p.shape.dims), dtype=np.int32).reshape(p.shape.dims) + 1000 * at
-        for at, p in enumerate(whole.entry.parameters)
-    ]
-    for instruction in list(whole.entry.instructions):
-        instruction.extra.pop("sharding", None)
-        if instruction.opcode == "custom-call":
-            whole.entry.replace(instruction, instruction.operands[0])
-    expected = np.asarray(evaluate(whole, values))
-    given = [
-        [part_of(*pair, device) for pair in zip(values, division.parameters, strict=True)]
-        for device in range(4)
-    ]
-    for device, found in enumerate(evaluate_replicated(module, given, 1, 4)):
-        part = part_of(expected, division.results[0], device)
-        np.testing.assert_array_equal(np.asarray(found), part)
-    return print_module(module)
 
 
 def program(body: str, rows: int, sharding: str, last: str) -> str:
@@ -182,9 +146,12 @@ def test_a_difference_of_neighbours_is_summed(sharding: str, dimensions: str) ->
 
 
 def test_rows_that_were_added_are_not_contracted() -> None:
-    body = DIFFERENCE + """
+    body = (
+        DIFFERENCE
+        + """
       y = s32[15,4] slice(x), slice={[1:16], [2:6]}, sharding={replicated}
       last = s32[8,4] dot(e, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}"""
+    )
     text = stencil(body, "16,8", ROWS).replace("s32[16,8] copy", "s32[8,4] copy")
     text = text.replace(f"copy(last), sharding={ROWS}", "copy(last), sharding={replicated}")
     assert "all-gather" not in check(text)
@@ -245,8 +212,10 @@ def test_edges_of_one_row() -> None:
       first = s32[1,8] slice(x), slice={[0:1], [0:8]}, sharding={replicated}
       wide = s32[1,1,8] broadcast(first), dimensions={0,2}
       edge = s32[1,8] reshape(wide)
-      moved = s32[1,8] custom-call(edge), custom_call_target="Sharding", sharding={devices=[1,4]<=[4]}
-      other = s32[16,8] custom-call(x), custom_call_target="Sharding", sharding={devices=[1,4]<=[4]}
+      moved = s32[1,8] custom-call(edge), custom_call_target="Sharding",
+        sharding={devices=[1,4]<=[4]}
+      other = s32[16,8] custom-call(x), custom_call_target="Sharding",
+        sharding={devices=[1,4]<=[4]}
       long = s32[17,8] concatenate(moved, other), dimensions={0}, sharding={devices=[1,4]<=[4]}
       all = s32[17,8] custom-call(long), custom_call_target="Sharding", sharding={replicated}
       before = s32[16,8] slice(all), slice={[0:16], [0:8]}

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from tests.passes.spmd.parts import part_of
 
 from ingot.evaluator import evaluate, evaluate_replicated
 from ingot.formats.hlo_text import parse, print_module
 from ingot.hlo.verifier import verify
 from ingot.passes.spmd.partitioner import partition
-from ingot.passes.spmd.sharding import Sharding
 
 ROWS = "{devices=[2,1,2]<=[4] last_tile_dim_replicate}"
 COLUMNS = "{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}"
@@ -91,33 +91,6 @@ CASES = [
         "place of the greatest", f"{X}{ROWS} i = s32[8,4] iota(), iota_dimension=1 "
         "z = f32[] constant(-inf) n = s32[] constant(0) "
         "ROOT r = (f32[8], s32[8]) reduce(x, i, z, n), dimensions={1}, to_apply=largest",
-    ),
-    *(
-        Case(
-            f"place of the greatest of parts {divided}", f"x = f32[8,4] parameter(0), "
-            f"sharding={divided} i = s32[8,4] iota(), iota_dimension=0 "
-            "z = f32[] constant(-inf) n = s32[] constant(0) "
-            "ROOT r = (f32[4], s32[4]) reduce(x, i, z, n), dimensions={0}, to_apply=largest",
-            ("all-gather",),
-        )
-        for divided in (ROWS, ALL_ROWS, BOTH, TURNED)
-    ),
-    Case(
-        "place of the greatest of all", f"{X}{BOTH} i = s32[8,4] iota(), iota_dimension=0 "
-        "z = f32[] constant(-inf) n = s32[] constant(0) "
-        "ROOT r = (f32[], s32[]) reduce(x, i, z, n), dimensions={0,1}, to_apply=largest",
-        ("all-gather",),
-    ),
-    *(
-        Case(
-            f"scan {name} {divided}", f"x = f32[8,4] parameter(0), sharding={divided} "
-            f"z = f32[] constant({start}) ROOT r = f32[8,4] reduce-window(x, z), "
-            f"window={{size=8x1 pad={border}x0_0}}, to_apply={fold}", ("all-gather",),
-        )
-        for name, border, start, fold in (
-            ("forwards", "7_0", "0", "add"), ("backwards", "0_7", "-inf", "max"),
-        )
-        for divided in (ROWS, ALL_ROWS, BOTH, TURNED)
     ),
     Case(
         "product", f"{X}{ROWS} y = f32[4,6] parameter(1), "
@@ -416,14 +389,6 @@ no { x = f32[8,4] parameter(0) z = f32[] constant(2)
 """,
     ),
 ]  # fmt: skip
-
-
-def part_of(value: np.ndarray, sharding: Sharding, device: int) -> np.ndarray:
-    if sharding.is_replicated:
-        return value
-    sizes = sharding.local_dims(value.shape)
-    place = sharding.offsets(value.shape)[device]
-    return value[tuple(slice(a, a + n) for a, n in zip(place, sizes, strict=True))]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

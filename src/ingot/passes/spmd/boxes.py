@@ -67,9 +67,7 @@ def _along(op: Instruction, value: Instruction, axis: int) -> Instruction:
     return _ROWS[op.opcode](RuleBuilder(op.computation, op.metadata), op, value, axis)
 
 
-def _sliced(
-    build: RuleBuilder, op: Instruction, value: Instruction, axis: int
-) -> Instruction:
+def _sliced(build: RuleBuilder, op: Instruction, value: Instruction, axis: int) -> Instruction:
     rows = [(0, size, 1) for size in value.shape.static_dims]
     rows[axis] = op.attributes.slice[axis]
     return build.slice(value, slice=tuple(rows))

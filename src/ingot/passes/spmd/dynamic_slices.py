@@ -71,7 +71,9 @@ def update_parts(values: Values, op: Instruction, annotated: Annotations) -> boo
     given = values.convert(update, division.operands[1])
     along = _along(values, op, (part, sharding, axis), given.shape.static_dims[axis], starts)
     build = values.resharder.builder(op)
-    firsts = [along.begin if dim == axis else start for dim, start in enumerate(_s32(build, starts))]
+    firsts = [
+        along.begin if dim == axis else start for dim, start in enumerate(_s32(build, starts))
+    ]
     sizes = given.shape.static_dims
     old = build.emit("dynamic-slice", part, *firsts, dynamic_slice_sizes=sizes)
     shift = build.subtract(along.begin, along.local)
@@ -99,7 +101,9 @@ def slice_parts(values: Values, op: Instruction, annotated: Annotations) -> bool
     part = values.convert(target, sharding)
     along = _along(values, op, (part, sharding, axis), rows, starts)
     build = values.resharder.builder(op)
-    firsts = [along.begin if dim == axis else start for dim, start in enumerate(_s32(build, starts))]
+    firsts = [
+        along.begin if dim == axis else start for dim, start in enumerate(_s32(build, starts))
+    ]
     sizes = list(part.shape.static_dims)
     for dim, size in enumerate(op.shape.static_dims):
         tiles = count_of(division.results[0].column(dim))

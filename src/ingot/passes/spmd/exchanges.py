@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from ingot.hlo.builder import scalar_computation
 from ingot.hlo.instruction import Instruction
-from ingot.passes.spmd.reshard import Resharder
 from ingot.passes.spmd.movement import moved
+from ingot.passes.spmd.reshard import Resharder
 from ingot.passes.spmd.sharding import (
     Column,
     Groups,

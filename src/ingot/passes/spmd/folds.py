@@ -87,9 +87,7 @@ def _folds_start(fold: Computation, starts: tuple[Instruction, ...]) -> bool:
     return all(np.asarray(one).tobytes() == other.tobytes() for one, other in pairs)
 
 
-def _from_all(
-    values: Values, part: Instruction, sharding: Sharding, column: Column
-) -> Instruction:
+def _from_all(values: Values, part: Instruction, sharding: Sharding, column: Column) -> Instruction:
     """Return the parts of the devices that differ in `column`, along a new first dimension."""
     build = values.resharder.builder(part)
     row = build.reshape_to(part, (1, *part.shape.dims))
@@ -118,8 +116,8 @@ def scan_parts(values: Values, op: Instruction, division: Division) -> bool:
     if window[axis] not in (forwards, backwards) or not is_apart(division, column):
         return False
     is_forwards, rows = window[axis] == forwards, operand.shape.static_dims[axis]
-    border = {"low" if is_forwards else "high": rows - 1}
-    window[axis] = WindowDimension(rows, **border)
+    low, high = (rows - 1, 0) if is_forwards else (0, rows - 1)
+    window[axis] = WindowDimension(rows, low=low, high=high)
     made = values.computation.copy_of(op, [operand, values.convert(start, division.operands[1])])
     values.computation.set_attributes(made, replace(op.attributes, window=tuple(window)))
     values.computation.set_shape(made, operand.shape)

@@ -112,9 +112,7 @@ def _divided_axis(how: IndexMap, given: Sharding, kept: Sharding, rank: int) -> 
     return axis if axis in how.inserted_dims and not any(kept.column(axis)) else None
 
 
-def _component(
-    build: RuleBuilder, indices: Instruction, how: IndexMap, axis: int
-) -> Instruction:
+def _component(build: RuleBuilder, indices: Instruction, how: IndexMap, axis: int) -> Instruction:
     """Return the index along `axis` of each index vector; the vectors have one element then."""
     if len(how.index_to_operand) == 1:
         return indices

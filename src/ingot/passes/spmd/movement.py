@@ -134,9 +134,7 @@ def moved(
 class _Mover:
     """The movement of one value along one dimension."""
 
-    def __init__(
-        self, resharder: Resharder, axis: int, wanted: Sharding, groups: Groups
-    ) -> None:
+    def __init__(self, resharder: Resharder, axis: int, wanted: Sharding, groups: Groups) -> None:
         self.resharder = resharder
         self.axis = axis
         self.column = wanted.column(axis)
@@ -176,7 +174,9 @@ class _Mover:
                 begin = run.begin + run.step * first
                 if part:
                     source = begin // part
-                    left = (source + 1) * part - begin if run.step > 0 else begin - source * part + 1
+                    left = (
+                        (source + 1) * part - begin if run.step > 0 else begin - source * part + 1
+                    )
                     rows = min(rows, -(-left // abs(run.step)))
                     begin -= source * part
                 lowest = begin + min(run.step, 0) * (rows - 1)
@@ -205,7 +205,8 @@ class _Mover:
         }
         made, begins = self._taken(build, layer, {at: one.begin for at, one in by_device.items()})
         skipped = {
-            target: (one.begin - begins[one.source if layer.is_sent else target]) // _pace(layer.run)
+            target: (one.begin - begins[one.source if layer.is_sent else target])
+            // _pace(layer.run)
             for target, one in layer.transfers.items()
         }
         if layer.run.step < 0:
@@ -252,9 +253,7 @@ class _Mover:
             starts[self.axis] = self._of_part(build, begins, 0)
             sizes = list(source.shape.static_dims)
             sizes[self.axis] = span
-            source = build.emit(
-                "dynamic-slice", source, *starts, dynamic_slice_sizes=tuple(sizes)
-            )
+            source = build.emit("dynamic-slice", source, *starts, dynamic_slice_sizes=tuple(sizes))
         rows = self.resharder.rows(source, self.axis, begin, begin + span, pace)
         return rows, begins
 

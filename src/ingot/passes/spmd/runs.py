@@ -95,7 +95,8 @@ class _Reader:
 
 def cut(runs: Iterable[Run], begin: int, limit: int, step: int = 1) -> Runs:
     """Return every `step`-th row of some runs from row `begin` to `limit`."""
-    found, at = [], 0
+    found: list[Run] = []
+    at = 0
     for run in runs:
         first = max(begin, begin + -(-(at - begin) // step) * step)
         last = min(limit, at + run.rows)

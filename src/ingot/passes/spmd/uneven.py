@@ -14,6 +14,8 @@ Source: xla/service/spmd/spmd_partitioner_util.cc (PadToShape, PadWithValue).
 
 from __future__ import annotations
 
+from typing import Any
+
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
@@ -28,11 +30,6 @@ from ingot.passes.spmd.runs import is_movement, runs_of
 from ingot.passes.spmd.sharding import Sharding, sharding_of, undivided_column
 from ingot.support.records import record, replace
 
-_RESIZED = frozenset(
-    {"broadcast", "concatenate", "dot", "gather", "pad", "reduce", "reshape", "reverse", "scatter",
-     "slice", "transpose"}
-)  # fmt: skip
-"""Ops, besides elementwise ones, that are rewritten if the dimension is a factor of theirs."""
 MAX_SWEEPS = 3
 """Over a computation: each pads the values along one of their dimensions."""
 
@@ -215,10 +212,7 @@ class _Sweep:
             replace_value(op, made)
             return
         self.computation.set_shape(made, op.shape.with_dims(_resized(op.shape, axis, like.rows)))
-        if op.opcode == "slice":
-            rows = list(op.attributes.slice)
-            rows[axis] = (0, like.rows, 1)
-            self.computation.set_attributes(made, replace(op.attributes, slice=tuple(rows)))
+        self.computation.set_attributes(made, _resized_attributes(op, axis, like.rows))
         build = RuleBuilder(self.computation, op.metadata)
         rest = build.slice(made, slice=tuple((0, size, 1) for size in op.shape.static_dims))
         self._note(rest, made, axis, along.sharding(like, made))
@@ -262,11 +256,11 @@ def _is_resized(op: Instruction, factors: Factors, factor: int) -> bool:
     """Whether an op can have more rows along all dimensions of a factor."""
     if len(factors.results) != 1 or op.control_predecessors or is_resharded(op):
         return False
-    if not op.has(Trait.ELEMENTWISE) and op.opcode not in _RESIZED:
+    if op.opcode == "custom-call" or op.has(Trait.COLLECTIVE):
         return False
     (results,) = factors.results
     if factor not in results:
-        return op.opcode in ("dot", "reduce")
+        return op.opcode == "reduce" or op.has(Trait.CONTRACTION)
     if op.opcode == "gather":
         return results.index(factor) not in op.attributes.index_map.window_dims
     if op.opcode == "scatter":
@@ -280,3 +274,15 @@ def _resized(shape: Shape, axis: int, rows: int) -> tuple[int, ...]:
     dims = list(shape.static_dims)
     dims[axis] = rows
     return tuple(dims)
+
+
+def _resized_attributes(op: Instruction, axis: int, rows: int) -> Any:
+    """Return the attributes of an op that takes all of a dimension with so many rows."""
+    given = op.attributes
+    if op.opcode == "slice":
+        box = list(given.slice)
+        box[axis] = (0, rows, 1)
+        return replace(given, slice=tuple(box))
+    if op.opcode == "dynamic-slice":
+        return replace(given, dynamic_slice_sizes=_resized(op.shape, axis, rows))
+    return given

@@ -140,7 +140,9 @@ def _scatter(op: Instruction) -> _Update | None:
     for dim, value in zip(given.scatter_dims_to_operand_dims, values.reshape(-1), strict=True):
         starts[dim] = int(value)
     found = _Update(target, rows, tuple(starts))
-    return found if all(0 <= begin and limit <= size for begin, limit, size in found.spans) else None
+    return (
+        found if all(begin >= 0 and limit <= size for begin, limit, size in found.spans) else None
+    )
 
 
 _READERS = {"dynamic-update-slice": _update_slice, "scatter": _scatter}

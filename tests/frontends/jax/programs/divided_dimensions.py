@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops along a divided dimension, on four devices: lookups, scatters, windows and rolls."""
+"""Ops along a divided dimension, on four devices: lookups, windows, stencils, caches, folds."""
 
 import jax
 
@@ -144,3 +144,122 @@ def case_stencils_of_rolls():
         jax.jit(lambda u: lax.fori_loop(0, 3, lambda _, v: step(v), u))(put(FIELD, *axes))
         for axes in (("x",), ("x", "y"), (("x", "y"),), (None, "y"), ())
     ], jax.jit(jax.grad(lambda u: (step(u) ** 3).sum()))(put(FIELD, "x", "y"))
+
+
+DIVISIONS = (("x",), ("x", "y"), (("x", "y"),), (None, "y"), ())
+
+
+def of_every_division(run, array, divisions=DIVISIONS):
+    """Return `run` of the whole array; Ingot's results must be the same for every division.
+
+    XLA's are not (jaxlib 0.10.2) for `cummax` along divided rows, sums into a box that is at other
+    rows than what is added, and updates at an index beyond the end.
+    """
+    whole = run(array)
+    if "ingot" in jax.devices()[0].client.platform_version:
+        for axes in divisions:
+            parts = run(put(array, *axes))
+            jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 1e-4, 1e-4), parts, whole)
+    return whole
+
+
+def case_stencils_of_slices():
+    def interior(u):
+        new = u[1:-1, 1:-1] + 0.1 * (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2])
+        return u.at[1:-1, 1:-1].set(new)
+
+    def padded(u, mode):
+        p = jnp.pad(u, 1, mode=mode)
+        return u + 0.1 * (p[2:, 1:-1] + p[:-2, 1:-1] + p[1:-1, 2:] + p[1:-1, :-2] - 4 * u)
+
+    def added(u):
+        return u.at[2:15].add(0.5 * u[1:14]).at[0].set(0).at[:, -1].mul(2)
+
+    steps = [interior, added]
+    steps += [
+        lambda u, mode=mode: padded(u, mode) for mode in ("constant", "edge", "wrap", "reflect")
+    ]
+
+    def results(step):
+        looped = jax.jit(lambda u: lax.fori_loop(0, 3, lambda _, v: step(v), u))
+        gradient = jax.jit(jax.grad(lambda u: (step(u) ** 3).sum()))
+        return of_every_division(looped, FIELD), of_every_division(gradient, FIELD)
+
+    return [results(step) for step in steps]
+
+
+def case_neighbours():
+    def f(u):
+        return (
+            jnp.diff(u, axis=0), jnp.gradient(u, axis=0), u[::-1], u[::2], u[3:], u[:1], u[5:11:3],
+            jnp.concatenate([jnp.zeros_like(u[:1]), u[:-1]]), jnp.concatenate([u, 2 * u, u[:5]]),
+            jnp.split(u, 4), (jnp.diff(u, axis=0) ** 2).mean(), jnp.diff(u, axis=0).max(0),
+            jnp.einsum("ij,ik->jk", u[1:], u[:-1]), jnp.tile(u, (3, 1)), jnp.repeat(u, 2, 0),
+            jnp.pad(u, ((3, 2), (0, 1)), constant_values=-1), u[1:][::-1][2:9].T,
+        )  # fmt: skip
+
+    return [jax.jit(f)(put(FIELD, *axes)) for axes in DIVISIONS]
+
+
+def next_tokens(logits, tokens):
+    scores = jax.nn.log_softmax(logits[:, :-1])
+    return -jnp.take_along_axis(scores, tokens[:, 1:, None], -1).mean()
+
+
+def case_losses_of_the_next_token():
+    logits = RNG.standard_normal((4, 16, 24), np.float32)
+    tokens = RNG.integers(0, 24, (4, 16))
+    step = jax.jit(jax.value_and_grad(next_tokens))
+    return [
+        step(put(logits, *axes), put(tokens, *axes[:2]))
+        for axes in (("x",), (None, "x"), ("x", "y"), (None, ("y", "x")), (None, None, "y"))
+    ]
+
+
+def case_caches():
+    cache = RNG.standard_normal((2, 16, 4), np.float32)
+    new, query = RNG.standard_normal((2, 2, 1, 4), np.float32)
+
+    def step(cache, new, query, i):
+        cache = lax.dynamic_update_slice(cache, new, (0, i, 0))
+        cache = cache.at[:, i + 1].set(new[:, 0] * 2)
+        scores = jnp.where(jnp.arange(16) <= i, jnp.einsum("btd,bqd->bt", cache, query), -jnp.inf)
+        last = lax.dynamic_slice(cache, (0, i - 2, 0), (2, 3, 4))
+        return cache, jnp.einsum("bt,btd->bd", jax.nn.softmax(scores), cache), last, cache[:, i]
+
+    run, divisions = jax.jit(step), ((None, "x"), (None, ("x", "y")), ("y", "x"), ("x",))
+    return [
+        of_every_division(lambda c, i=i: run(c, new, query, i), cache, divisions)
+        for i in (0, 3, 4, 11, 14, 15, 40, -1)
+    ]
+
+
+def case_rows_in_a_loop():
+    def f(u, v):
+        _, found = lax.scan(lambda c, row: (c + row, c * row.sum()), v, u)
+        return found, lax.map(lambda i: u[i] + v, jnp.arange(8))
+
+    return [jax.jit(f)(put(FIELD, *axes), FIELD[0]) for axes in DIVISIONS]
+
+
+def case_folds_of_divided_rows():
+    def f(u):
+        return (
+            jnp.argmax(u, 0), jnp.argmin(u, 0), jnp.argmax(u), jnp.argmax(u, 1), jnp.cumsum(u, 0),
+            lax.cumsum(u, 0, reverse=True), lax.cummax(u, 0), lax.cumprod(u, 1),
+            jnp.nanargmax(u, 0), jax.nn.logsumexp(u, 0), jnp.median(u, 0), lax.top_k(u.T, 3),
+        )  # fmt: skip
+
+    ties = np.round(FIELD)
+    ties[3, 2] = ties[9, 2] = np.nan
+    return [of_every_division(jax.jit(f), value) for value in (FIELD, ties)]
+
+
+def case_index_pairs():
+    rows, columns = np.array([0, 3, 15, -1, 40]), np.array([1, 11, 0, 2, -20])
+    chosen = RNG.integers(0, 12, 16)
+
+    def f(u, i, j):
+        return u[i, j], u.at[i, j].add(2.5), u.at[i, j].max(0.5), u[jnp.arange(16), chosen]
+
+    return [jax.jit(f)(put(FIELD, *axes), rows, columns) for axes in DIVISIONS]
