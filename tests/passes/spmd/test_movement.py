@@ -175,6 +175,9 @@ UPDATES = {
         last = s32[16,8] scatter(whole, ones, rows), update_window_dims={0,1},
         inserted_window_dims={}, scatter_dims_to_operand_dims={0,1}, index_vector_dim=0,
         to_apply=set, sharding={replicated}""",
+    "sum": """ones = s32[2] broadcast(one), dimensions={}
+        last = s32[16,8] scatter(x, ones, new), update_window_dims={0,1}, inserted_window_dims={},
+        scatter_dims_to_operand_dims={0,1}, index_vector_dim=0, to_apply=sum""",
 }
 
 

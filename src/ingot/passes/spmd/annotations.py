@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.passes.spmd.runs import is_movement
+from ingot.passes.spmd.runs import is_link, is_movement
 from ingot.passes.spmd.sharding import (
     Sharding,
     manual_lanes,
@@ -108,6 +108,9 @@ def loosen_movements(module: Module, known: Known) -> None:
                 computation.replace_operand(op, number, source)
                 computation.remove_dead(operand)
             _take_annotation(op, known)
+        for op in computation.post_order():
+            if is_link(op):
+                op.extra.pop("sharding", None)
 
 
 def _same_value(value: Instruction, known: Known) -> Instruction | None:
@@ -130,8 +133,9 @@ def _take_annotation(op: Instruction, known: Known) -> None:
     texts = {_text(user) for user in users}
     if not users or op.is_root or len(texts) != 1 or not all(map(is_resharded, users)):
         return
-    if known.of(users[0]) is None:
+    if known.of(users[0]) is not None:
+        (op.extra["sharding"],) = texts
+    elif _same_value(users[0], known) is None or "sharding" in op.extra:
         return
-    (op.extra["sharding"],) = texts
     for user in users:
         op.computation.replace(user, op)

@@ -13,7 +13,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.passes.spmd.annotations import Known, replace_value
-from ingot.passes.spmd.runs import is_movement
+from ingot.passes.spmd.runs import is_movement, moved_axes
 
 _NO_PADDING = (0, 0, 0)
 
@@ -27,14 +27,16 @@ def split_boxes(computation: Computation, known: Known) -> None:
             continue  # It will be in their chains.
         chain = _chain(op, known)
         sharding = known.of(chain[0].operands[0])
-        axes = [axis for axis in range(op.shape.rank) if any(_changes(one, axis) for one in chain)]
+        axes = [
+            axis for axis in range(op.shape.rank) if any(axis in moved_axes(one) for one in chain)
+        ]
         divided = [axis for axis in axes if sharding is not None and sharding.tiles[axis] > 1]
         if not divided or len(axes) == 1:
             continue
         made = chain[0].operands[0]
         for axis in (*divided, *(axis for axis in axes if axis not in divided)):
             for one in chain:
-                made = _along(one, made, axis) if _changes(one, axis) else made
+                made = _along(one, made, axis) if axis in moved_axes(one) else made
         if "sharding" in op.extra:
             made.extra["sharding"] = op.extra["sharding"]
         replace_value(op, made)
@@ -53,13 +55,6 @@ def _chain(op: Instruction, known: Known) -> list[Instruction]:
             fill = before.operands[1]
         chain.insert(0, before)
     return chain
-
-
-def _changes(op: Instruction, axis: int) -> bool:
-    """Whether a slice or pad changes a dimension."""
-    if op.opcode == "pad":
-        return op.attributes.padding[axis] != _NO_PADDING
-    return op.attributes.slice[axis] != (0, op.operands[0].shape.static_dims[axis], 1)
 
 
 def _along(op: Instruction, value: Instruction, axis: int) -> Instruction:

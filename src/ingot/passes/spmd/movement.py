@@ -144,20 +144,16 @@ class _Mover:
     def layers(self, runs: Runs) -> list[_Layer]:
         """Return the layers of a value that has these runs."""
         size = sum(run.rows for run in runs) // self.count
-        found: list[_Layer] = []
+        # Runs of one source with one step share layers.
+        found: dict[tuple[Instruction, int, bool], tuple[Run, list[dict[int, _Transfer]]]] = {}
         at = 0
         for run in runs:
-            own: dict[int, _Transfer] = {}
-            sent: list[dict[int, _Transfer]] = []
-            for target, transfer in self._transfers(run, at, size):
-                if transfer.source == target:
-                    own[target] = transfer
-                else:
-                    _add(sent, target, transfer)
-            layers = [] if _is_zeros(run) else [own, *sent]
-            found += [_Layer(run, transfers) for transfers in layers if transfers]
+            if not _is_zeros(run):
+                for target, transfer in self._transfers(run, at, size):
+                    key = run.source, run.step, transfer.source == target
+                    _add(found.setdefault(key, (run, []))[1], target, transfer)
             at += run.rows
-        return found
+        return [_Layer(run, layer) for run, layers in found.values() for layer in layers]
 
     def _transfers(self, run: Run, at: int, size: int) -> Iterable[tuple[int, _Transfer]]:
         """Return the transfers of a run that begins at row `at` of a result with parts of `size`.

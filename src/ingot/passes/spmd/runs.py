@@ -66,6 +66,20 @@ def is_movement(value: Instruction) -> bool:
     return value.opcode in _MOVEMENTS
 
 
+def moved_axes(value: Instruction) -> tuple[int, ...]:
+    """Return the dimensions along which an op moves rows, if it is such an op."""
+    changes = _CHANGES.get(value.opcode)
+    if changes is None:
+        return ()
+    return tuple(axis for axis in range(value.shape.rank) if changes(value, axis))
+
+
+def is_link(value: Instruction) -> bool:
+    """Whether all users of a value only move its rows on along the one dimension that it does."""
+    axes = moved_axes(value)
+    return len(axes) == 1 and bool(value.users) and all(moved_axes(u) == axes for u in value.users)
+
+
 class _Reader:
     """Finds the runs of values along one dimension, of each value once."""
 
@@ -140,4 +154,17 @@ _MOVEMENTS: dict[str, Callable[[Instruction, int, list[Runs]], Runs | None]] = {
     "pad": _padded,
     "reverse": _reversed,
     "slice": _sliced,
+}
+
+
+def _is_cut(value: Instruction, axis: int) -> bool:
+    size = value.operands[0].shape.static_dims[axis]
+    return value.attributes.slice[axis] != (0, size, 1)
+
+
+_CHANGES: dict[str, Callable[[Instruction, int], bool]] = {
+    "concatenate": lambda value, axis: axis in value.attributes.dimensions,
+    "pad": lambda value, axis: value.attributes.padding[axis] != (0, 0, 0),
+    "reverse": lambda value, axis: axis in value.attributes.dimensions,
+    "slice": _is_cut,
 }

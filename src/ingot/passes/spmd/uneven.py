@@ -26,7 +26,7 @@ from ingot.hlo.shape import Shape
 from ingot.passes.spmd.annotations import Known, is_resharded, replace_value
 from ingot.passes.spmd.boxes import split_boxes
 from ingot.passes.spmd.factors import Factors, factors_of
-from ingot.passes.spmd.runs import is_movement, runs_of
+from ingot.passes.spmd.runs import is_link, is_movement, runs_of
 from ingot.passes.spmd.sharding import Sharding, sharding_of, undivided_column
 from ingot.support.records import record, replace
 
@@ -142,7 +142,7 @@ class _Sweep:
 
     def _note_source(self, op: Instruction) -> None:
         """Remember how a moved array is divided that others do not divide evenly."""
-        if op.is_root and "sharding" in op.extra:
+        if is_link(op) or (op.is_root and "sharding" in op.extra):
             return
         own, others = self.known.of(op), _Others(self.known, op)
         for axis, rows in enumerate(op.shape.static_dims):

@@ -6,6 +6,7 @@
 rows), wherever the index is inside the box.
 
     dynamic-update-slice(u, v, i)  =>  select(i <= index < i + size, pad(v), u)
+    scatter(u, i, v, fold)  =>  select(i <= index < i + size, map(u, pad(v), fold), u)
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from ingot.evaluator import evaluate_instruction, evaluated_opcodes
+from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import Trait
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import ScatterAttributes
 from ingot.hlo.rewrite.rule import RuleBuilder
@@ -25,6 +27,7 @@ from ingot.passes.spmd.reshard import between
 from ingot.passes.spmd.sharding import Sharding
 from ingot.support.records import record
 
+_POINTWISE = ops_with(Trait.LEAF, Trait.ELEMENTWISE)
 _MOST_OPS, _MOST_ELEMENTS = 16, 64
 """Of the constants that an index is computed from."""
 
@@ -37,11 +40,13 @@ class _Update:
         target: the array.
         rows: the box's new elements.
         starts: the least index of the box in each dimension.
+        fold: what makes an element of the old one and the given one; None if the given one is it.
     """
 
     target: Instruction
     rows: Instruction
     starts: tuple[int, ...]
+    fold: Computation | None = None
 
     @property
     def spans(self) -> list[tuple[int, int, int]]:
@@ -103,6 +108,9 @@ def _selected(op: Instruction, update: _Update, sharding: Sharding) -> Instructi
         )
         here = between(build, index, build.full(begin, index.shape), build.full(limit, index.shape))
         inside = here if inside is None else build.and_(inside, here)
+    if update.fold is not None:
+        axes = tuple(range(op.shape.rank))
+        framed = build.map(target, framed, dimensions=axes, to_apply=update.fold)
     return framed if inside is None else build.select(inside, framed, target)
 
 
@@ -125,13 +133,14 @@ def _update_slice(op: Instruction) -> _Update | None:
 
 
 def _scatter(op: Instruction) -> _Update | None:
-    """A scatter of one window that sets it, and drops no dimension of the operand."""
+    """A scatter of one window that drops no dimension of the operand."""
     given = op.as_(ScatterAttributes)
     if len(op.operands) != 3 or given.inserted_window_dims or given.input_batching_dims:
         return None
     target, indices, rows = op.operands
-    sets = given.to_apply.root is given.to_apply.parameters[1]
-    if not sets or rows.shape.rank != target.shape.rank:
+    fold = given.to_apply
+    is_pure = all(item.opcode in _POINTWISE for item in fold.post_order())
+    if not is_pure or rows.shape.rank != target.shape.rank:
         return None
     values = _constant(indices)
     if values is None or values.size != len(given.scatter_dims_to_operand_dims):
@@ -139,7 +148,7 @@ def _scatter(op: Instruction) -> _Update | None:
     starts = [0] * target.shape.rank
     for dim, value in zip(given.scatter_dims_to_operand_dims, values.reshape(-1), strict=True):
         starts[dim] = int(value)
-    found = _Update(target, rows, tuple(starts))
+    found = _Update(target, rows, tuple(starts), None if fold.root is fold.parameters[1] else fold)
     return (
         found if all(begin >= 0 and limit <= size for begin, limit, size in found.spans) else None
     )
