@@ -222,6 +222,73 @@ def _stencil_by_hand(w: World) -> Program:
     return loop, (w.normal("x", dims=(512, 512)),)
 
 
+def _stencil_of_the_interior(w: World) -> Program:
+    def step(_: Any, u: Any) -> Any:
+        around = u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2]
+        return u.at[1:-1, 1:-1].add(0.1 * (around - 4 * u[1:-1, 1:-1]))
+
+    loop = jax.jit(lambda u: lax.fori_loop(0, 20, step, u), out_shardings=w.on("x"))
+    return loop, (w.normal("x", dims=(512, 512)),)
+
+
+def _differences(w: World) -> Program:
+    def variation(u: Any) -> Any:
+        return jnp.abs(jnp.diff(u, axis=0)).sum() + jnp.abs(jnp.diff(u, axis=1)).sum()
+
+    gradient = jax.jit(jax.grad(variation), out_shardings=w.on("x"))
+    return gradient, (w.normal("x", dims=(2048, 512)),)
+
+
+def _loss_of_next_tokens(w: World) -> Program:
+    def loss(logits: Any, tokens: Any) -> Any:
+        scores = jax.nn.log_softmax(logits[:, :-1])
+        return -jnp.take_along_axis(scores, tokens[:, 1:, None], -1).mean()
+
+    logits = w.normal(None, "x", dims=(4, 512, 1000))
+    return jax.jit(jax.grad(loss)), (logits, w.integers(None, "x", dims=(4, 512), limit=1000))
+
+
+def _decoding_with_a_divided_cache(w: World) -> Program:
+    def decode(cache: Any, query: Any) -> Any:
+        def turn(at: Any, state: Any) -> Any:
+            cache, query = state
+            cache = lax.dynamic_update_slice(cache, query[:, None], (0, at, 0))
+            scores = jnp.einsum("btd,bd->bt", cache, query) / 8
+            scores = jnp.where(jnp.arange(cache.shape[1]) <= at, scores, -jnp.inf)
+            return cache, jnp.einsum("bt,btd->bd", jax.nn.softmax(scores), cache)
+
+        return lax.fori_loop(0, 16, turn, (cache, query))[1]
+
+    cache, query = w.normal(None, "x", dims=(8, 2048, 64)), w.normal(dims=(8, 64))
+    return jax.jit(decode), (cache, query)
+
+
+def _two_views(w: World) -> Program:
+    views = [w.normal("x", dims=(512, 128)) for _ in range(2)]
+
+    def loss(first: Any, second: Any) -> Any:
+        both = jnp.concatenate([first, second])
+        both /= jnp.linalg.norm(both, axis=1, keepdims=True)
+        count = len(both)
+        scores = both @ both.T / 0.1 - 1e9 * jnp.eye(count)
+        other = jnp.roll(jnp.arange(count), count // 2)
+        return (jax.nn.logsumexp(scores, 1) - scores[jnp.arange(count), other]).mean()
+
+    return jax.jit(jax.value_and_grad(loss, (0, 1))), tuple(views)
+
+
+def _greatest_of_rows(w: World) -> Program:
+    x = w.normal("x", dims=(4096, 512))
+    return jax.jit(lambda x: (jnp.argmax(x, 0), jnp.max(x, 0))), (x,)
+
+
+def _mixed_halves(w: World) -> Program:
+    def mix(x: Any, share: Any) -> Any:
+        return share * x + (1 - share) * jnp.concatenate([x[128:], x[:128]])
+
+    return jax.jit(mix), (w.normal("x", dims=(256, 64, 64, 3)), jnp.float32(0.3))
+
+
 def _transform_2d(w: World) -> Program:
     f = jax.jit(lambda x: jnp.abs(jnp.fft.fft2(x)), out_shardings=w.on("x"))
     return f, (w.normal("x", dims=(512, 512)),)
@@ -266,6 +333,13 @@ PROGRAMS: dict[str, Callable[[World], Program]] = {
     "max-pool, rows divided": _pooled_rows,
     "stencil by rolls": _stencil_by_rolls,
     "stencil by hand": _stencil_by_hand,
+    "stencil of the interior": _stencil_of_the_interior,
+    "differences of neighbours": _differences,
+    "loss of next tokens, sequences divided": _loss_of_next_tokens,
+    "decoding, cache divided": _decoding_with_a_divided_cache,
+    "contrastive loss of two views": _two_views,
+    "argmax along divided rows": _greatest_of_rows,
+    "mixed halves of a batch": _mixed_halves,
     "2-D transform": _transform_2d,
     "k-means": _clusters,
     "transpose": _transposed,

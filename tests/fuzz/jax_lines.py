@@ -187,7 +187,14 @@ def indexing(w: Writer) -> Variable | None:
     count = w.choose.choice((1, 3, 8))
     indices = [w.choose.randint(-size, size + 1) for _ in range(count)]
     safe = [w.choose.randrange(x.shape[axis]) for _ in range(count)]
+    rows = w.choose.randint(1, size)
+    first, other = (w.choose.randint(0, size - rows) for _ in range(2))
+    box, taken = f"{first}:{first + rows}", f"{other}:{other + rows}"
     options = [
+        (f"{n}.at[{box}].set({n}[{taken}] * 0.5)", x.shape),
+        (f"{n}.at[{box}].add({n}[{taken}])", x.shape),
+        (f"({n}[{box}] - {n}[{taken}])", (rows, *x.shape[1:])),
+        (f"jnp.argmax({n}, {axis}).astype(jnp.float32)", without(x.shape, axis)),
         (f"jnp.take({n}, jnp.array({safe}), axis={axis})", with_size(x.shape, axis, count)),
         (f"{n}[jnp.array({indices})]", (count, *x.shape[1:])),
         (f"{n}.at[jnp.array({indices})].add(0.5)", x.shape),

@@ -135,7 +135,8 @@ def _summed(values: Values, op: Instruction, how: _How, annotated: Annotations) 
     if not halo.is_in_neighbours(rows):
         return False
     wide = _widened(values, op.operands[0], given[0], halo)
-    made = _widely(values, op, [wide, op.operands[1]], halo, window_rows)
+    sizes = window_rows, op.shape.static_dims[along[0].result]
+    made = _widely(values, op, [wide, op.operands[1]], halo, sizes)
     result = still_summed(division.results[0], [column, *division.folded], op.shape.rank)
     values.replace_part(op, made, (result,), annotated)
     return True
@@ -157,7 +158,9 @@ def _replaced(values: Values, op: Instruction, how: _How) -> bool:
     wide = _widened(values, operand, given, halo)
     if op.opcode == "reduce-window":
         wide = _with_border(values, wide, other, halo)
-    made = _widely(values, op, [wide, other], halo, op.attributes.window[halo.along.number].size)
+    results = op.shape.static_dims[halo.along.result] // count_of(halo.column)
+    sizes = op.attributes.window[halo.along.number].size, results
+    made = _widely(values, op, [wide, other], halo, sizes)
     result = divided_too(division.results[0], halo.along.result, halo.column, op.shape.rank)
     values.replace_part(op, made, (still_summed(result, division.folded, op.shape.rank),))
     return True
@@ -168,10 +171,13 @@ def _halo(op: Instruction, along: _Dimension, given: Sharding) -> _Halo | None:
     one: WindowDimension = op.attributes.window[along.number]
     column = given.column(along.operand)
     rows, count = op.operands[0].shape.static_dims[along.operand], count_of(column)
-    after = (one.size - 1) * one.window_dilation + 1 - one.stride - one.low
-    fits = op.shape.dims[along.result] * one.stride == rows * count and rows % one.stride == 0
-    halo = _Halo(along, column, one.low, after)
-    return halo if fits and one.base_dilation == 1 and halo.is_in_neighbours(rows) else None
+    dilation = one.base_dilation
+    before = -(-one.low // dilation)
+    after = ((one.size - 1) * one.window_dilation + dilation - one.stride - one.low) // dilation
+    fits = op.shape.dims[along.result] * one.stride == rows * count * dilation
+    fits = fits and rows % one.stride == 0 and 1 in (one.stride, dilation)
+    halo = _Halo(along, column, before, after)
+    return halo if fits and halo.is_in_neighbours(rows) else None
 
 
 def _widened(values: Values, part: Instruction, given: Sharding, halo: _Halo) -> Instruction:
@@ -214,12 +220,23 @@ def _with_border(values: Values, wide: Instruction, start: Instruction, halo: _H
 
 
 def _widely(
-    values: Values, op: Instruction, operands: list[Instruction], halo: _Halo, size: int
+    values: Values,
+    op: Instruction,
+    operands: list[Instruction],
+    halo: _Halo,
+    sizes: tuple[int, int],
 ) -> Instruction:
-    """Return an op on widened rows, with a window of `size` along them."""
+    """Return an op on widened rows. `sizes`: those of its window and of its result along them."""
+    size, results = sizes
     window: list[WindowDimension] = list(op.attributes.window)
     number = halo.along.number
-    window[number] = replace(window[number], size=size, low=0, high=min(halo.after, 0))
+    one = window[number]
+    rows = operands[0].shape.static_dims[halo.along.operand]
+    low = one.low - halo.before * one.base_dilation
+    # The last window ends where the rows and their padding do.
+    length = (results - 1) * one.stride + (size - 1) * one.window_dilation + 1
+    high = length - low - ((rows - 1) * one.base_dilation + 1)
+    window[number] = replace(one, size=size, low=low, high=high)
     made = values.computation.copy_of(op, operands)
     values.computation.set_attributes(made, replace(op.attributes, window=tuple(window)))
     return made

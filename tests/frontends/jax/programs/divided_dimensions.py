@@ -109,6 +109,23 @@ def case_training_of_convolutions():
     return whole, [step(FILTER, put(IMAGE, *axes)) for axes in (("y", "x"), (None, "x", "y"))]
 
 
+def case_transposed_convolutions():
+    def f(x, k):
+        return [
+            lax.conv_transpose(x, k, strides, padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+            for strides in ((2, 1), (3, 2))
+            for padding in ("SAME", "VALID", ((1, 2), (0, 0)), ((2, 1), (0, 0)))
+        ]
+
+    def loss(k, x):
+        return (jax.nn.relu(convolved(x, k, 2)) ** 2).mean()
+
+    divisions = ((None, "x"), (None, ("x", "y")), ("y", "x"), (None, "x", "y"))
+    return of_every_division(lambda x: jax.jit(f)(x, FILTER), IMAGE, divisions), of_every_division(
+        lambda x: jax.jit(jax.value_and_grad(loss, (0, 1)))(FILTER, x), IMAGE, divisions
+    )
+
+
 def case_causal_convolution_of_a_sequence():
     x, k = RNG.standard_normal((2, 16, 4), np.float32), RNG.standard_normal((4, 4, 5), np.float32)
 
