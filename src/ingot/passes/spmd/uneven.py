@@ -14,7 +14,7 @@ Source: xla/service/spmd/spmd_partitioner_util.cc (PadToShape, PadWithValue).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import S32
@@ -30,6 +30,8 @@ from ingot.passes.spmd.runs import is_link, is_movement, runs_of
 from ingot.passes.spmd.sharding import Sharding, sharding_of, undivided_column
 from ingot.support.records import record, replace
 
+_MOST_PADDING = 8
+"""An array is padded to the size of its source if that adds less than this part of it."""
 MAX_SWEEPS = 3
 """Over a computation: each pads the values along one of their dimensions."""
 
@@ -101,6 +103,14 @@ class _Others:
         return value is not self.value and value in self.known
 
 
+class _Source(NamedTuple):
+    """How a moved array is to be padded: to a number of rows along a dimension."""
+
+    axis: int
+    sharding: Sharding
+    rows: int
+
+
 class _Sweep:
     """One walk over a computation, operands before users."""
 
@@ -108,7 +118,7 @@ class _Sweep:
         self.computation = computation
         self.known = known
         self.is_changed = False
-        self._sources: dict[Instruction, tuple[int, Sharding]] = {}
+        self._sources: dict[Instruction, _Source] = {}
         self._padded: dict[Instruction, _Padded] = {}
 
     def run(self) -> bool:
@@ -138,24 +148,39 @@ class _Sweep:
     def _axis(self, value: Instruction) -> int | None:
         if value in self._padded:
             return self._padded[value].axis
-        return self._sources[value][0] if value in self._sources else None
+        return self._sources[value].axis if value in self._sources else None
 
     def _note_source(self, op: Instruction) -> None:
         """Remember how a moved array is divided that others do not divide evenly."""
         if is_link(op) or (op.is_root and "sharding" in op.extra):
             return
         own, others = self.known.of(op), _Others(self.known, op)
-        for axis, rows in enumerate(op.shape.static_dims):
-            if own is not None and own.tiles[axis] > 1:
-                continue
+        for axis in range(op.shape.rank):
             for run in runs_of(op, axis, others):
                 sharding = self.known.of(run.source)
                 if run.source is op or sharding is None or sharding.tiles[axis] == 1:
                     continue
-                self._sources[op] = axis, sharding
-                if rows % sharding.tiles[axis] == 0:
+                rows = op.shape.static_dims[axis]
+                wanted = _padded_rows(
+                    rows, run.source.shape.static_dims[axis], sharding.tiles[axis]
+                )
+                if own is not None and own.tiles[axis] > 1 and wanted == rows:
+                    break
+                self._sources[op] = _Source(axis, sharding, wanted)
+                if wanted == rows:
                     self._pad(op)
                 return
+
+    def _pad(self, value: Instruction) -> _Padded:
+        """Return an array with as many rows as parts of one size have."""
+        if value not in self._padded:
+            axis, sharding, rows = self._sources[value]
+            is_wide = rows == value.shape.static_dims[axis]
+            made = value if is_wide else self._widened(value, axis, rows)
+            kept = self._annotate(made, sharding)
+            self._padded[value] = _Padded(made, axis, kept)
+            self.is_changed = self.is_changed or not is_wide
+        return self._padded[value]
 
     def _annotate(self, op: Instruction, sharding: Sharding) -> Sharding:
         """Let a moved array stay divided as its source is, whatever Shardy annotated."""
@@ -163,17 +188,6 @@ class _Sweep:
         op.extra["sharding"] = kept.text()
         self.known.set(op, kept)
         return kept
-
-    def _pad(self, value: Instruction) -> _Padded:
-        """Return an array with as many rows as parts of one size have."""
-        if value not in self._padded:
-            axis, sharding = self._sources[value]
-            tiles, rows = sharding.tiles[axis], value.shape.static_dims[axis]
-            made = self._widened(value, axis, -(-rows // tiles) * tiles) if rows % tiles else value
-            kept = self._annotate(made, sharding)
-            self._padded[value] = _Padded(made, axis, kept)
-            self.is_changed = self.is_changed or made is not value
-        return self._padded[value]
 
     def _widened(self, value: Instruction, axis: int, rows: int) -> Instruction:
         """Return an array with rows of any value after its own."""
@@ -250,6 +264,16 @@ class _Sweep:
             fill = start or build.constant(0, wide.shape.dtype)
             found[number] = build.select(there, wide, build.broadcast_to(fill, dims, ()))
         return found
+
+
+def _padded_rows(rows: int, source: int, tiles: int) -> int:
+    """Return how many rows a moved array is to have: as many as its source, if these are not many.
+
+    Then its parts lie where those of the source do, and only the rows at the borders move.
+    """
+    if rows <= source < rows + source // _MOST_PADDING:
+        return source
+    return -(-rows // tiles) * tiles
 
 
 def _is_resized(op: Instruction, factors: Factors, factor: int) -> bool:
