@@ -412,9 +412,9 @@ def _fill_staged(variant: _Variant, program: StagedProgram) -> None:
     """Say in the record of a variant where a program in stages has its parameters and results."""
     record, code = variant.record, program.code
     record.staged = program.staged_address
-    places = [program.offset(slot) for slot in code.parameters]
-    record.num_parameters = len(places)
-    record.parameters = _array(variant, ctypes.c_int64, places)
+    offsets = [program.offset(slot) for slot in code.parameters]
+    record.num_parameters = len(offsets)
+    record.parameters = _array(variant, ctypes.c_int64, offsets)
     rows = [row for slot in code.results for row in program.slot_row(slot)]
     record.num_results = len(code.results)
     record.results = _array(variant, ctypes.c_int64, rows)

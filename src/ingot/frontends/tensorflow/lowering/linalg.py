@@ -174,10 +174,10 @@ def _square_root(op: Op) -> Value:
     given = a.shape.dtype
     triangle, basis, info = schur(b, a if given.is_complex else b.complex(a, b.zeros(a.shape)))
     root = triangle_root(b, triangle)
-    places = tuple(range(a.shape.rank - 2))
+    batch_axes = tuple(range(a.shape.rank - 2))
     axis = a.shape.rank - 1
-    made = dot(b, basis, root, ((axis,), (axis - 1,)), (places, places))
-    made = dot(b, made, conjugate(b, basis), ((axis,), (axis,)), (places, places))
+    made = dot(b, basis, root, ((axis,), (axis - 1,)), (batch_axes, batch_axes))
+    made = dot(b, made, conjugate(b, basis), ((axis,), (axis,)), (batch_axes, batch_axes))
     found = b.compared("EQ", info, 0)
     if not given.is_complex:
         made, found = b.real(made), b.and_(found, _has_real_root(b, a))
@@ -218,8 +218,8 @@ def _svd(op: Op) -> tuple[Value, ...]:
 
 def _or_nan(b: TensorBuilder, found: Instruction, x: Instruction) -> Instruction:
     """Return what belongs to matrices for those that were factored, NaN for the others."""
-    places = tuple(range(found.shape.rank))
-    return b.select(b.spread(found, x.shape.dims, places), x, b.like(math.nan, x.shape))
+    axes = tuple(range(found.shape.rank))
+    return b.select(b.spread(found, x.shape.dims, axes), x, b.like(math.nan, x.shape))
 
 
 def _empty(b: TensorBuilder, element: DType) -> Instruction:
