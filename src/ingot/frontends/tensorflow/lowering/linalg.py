@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 
 from ingot.frontends.building.linalg import (
+    conjugate_transposed,
     diagonal,
     eig,
     eigh,
@@ -26,7 +27,6 @@ from ingot.frontends.building.linalg import (
     schur,
     sign_and_logarithm,
     svd,
-    transposed,
     triangle_root,
 )
 from ingot.frontends.building.products import conjugate, dot
@@ -212,7 +212,7 @@ def _svd(op: Op) -> tuple[Value, ...]:
     values = b.convert_to(_or_nan(b, found, s), op.result())
     if not wanted:
         return values, _empty(b, op.result(1)), _empty(b, op.result(2))
-    u, v = _or_nan(b, found, u), conjugate(b, transposed(b, _or_nan(b, found, vh)))
+    u, v = _or_nan(b, found, u), conjugate_transposed(b, _or_nan(b, found, vh))
     return values, b.convert_to(u, op.result(1)), b.convert_to(v, op.result(2))
 
 
