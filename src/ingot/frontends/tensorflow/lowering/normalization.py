@@ -29,10 +29,10 @@ def _batch_norm(op: Op) -> tuple[Value, ...]:
     scale, offset, old_mean, old_variance = op.tensors(1, 5)
     x = b.convert_to(given, scale.shape.dtype)
     channel = _channel(op, x)
-    axes = (channel,)
+    channels = (channel,)
 
     def spread(vector: Instruction) -> Instruction:
-        return b.spread(vector, x.shape.dims, axes)
+        return b.spread(vector, x.shape.dims, channels)
 
     if not op.attribute("is_training", True):
         average, variance = old_mean, old_variance
