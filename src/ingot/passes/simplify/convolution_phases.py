@@ -7,9 +7,9 @@ library runs whole stays as it is; one of narrower floats is converted to f32 fo
 
 Many phases (the gradient of patches, large steps of upsampling) are features: those that use
 equally many elements of the filter are features of one convolution, and there are at most two such
-numbers along a dimension. Few phases are, too, where all use equally many: 4x4 filters by steps of 2
-for 2 features took 0.5 of the time of four convolutions, for 3 features 0.87, 8x8 by steps of 4 0.5,
-and were compiled in 0.1 to 0.5 of it (AVX2, one thread, 2026-11-28).
+numbers along a dimension. Few phases are, too, where all use equally many: 4x4 filters by steps of
+2 for 2 features took 0.5 of the time of four convolutions, for 3 features 0.87, 8x8 by steps of 4
+0.5, and were compiled in 0.1 to 0.5 of it (AVX2, one thread, 2026-11-28).
 
 Without this pass (AVX2, one thread, 2026-11-28) gradients of bf16 take 2.7 to 4.6 times as long,
 that of 7x7 filters for 3 channels 5.8 times, steps of 8 for one feature 400 times, s32 4 times.
