@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scatters and segment reductions: updates combined in at computed indices.
+"""Scatters and segment reductions: updates combined into computed indices.
 
 HLO's scatter drops an index out of range, and so do `scatter_nd`, `scatter_rows` and `segments`. In
 the ops here it is an error, as in TensorFlow's kernels for CPU (`index_checks`). ScatterNd alone
