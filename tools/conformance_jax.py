@@ -62,9 +62,9 @@ _INTRODUCTION = """# Conformance: JAX's own tests on Ingot
 
 Measured by `make conformance-jax JAX_TESTS=path` (`tools/conformance_jax.py`): JAX's own tests of
 the tag of the installed version (jax-v{version}), `JAX_PLATFORMS=ingot`. A run keeps its outcomes
-and can be taken up again; what failed and was mended ran again. `tests` are those of the file,
-`run` those that ran: where they are fewer, what time allowed. Tests that JAX does not generate are
-the same with every number of cases and ran once.
+and can be resumed; tests that failed and were fixed ran again. `tests` counts the tests of a file,
+`run` those that there was time for. Tests that JAX does not generate are the same with every number
+of cases and ran once.
 """
 
 

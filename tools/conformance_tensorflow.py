@@ -52,14 +52,14 @@ ON_CPU = (
 _INTRODUCTION = """# Conformance: TensorFlow's own tests of its XLA bridge
 
 Measured on {dates} by `make conformance-tensorflow TENSORFLOW_TESTS=path`
-(`tools/conformance_tensorflow.py`): beside each file stands the commit of its last run, in which
-tests that had passed before did not always run again. These are the tests in
-`tensorflow/compiler/tests` of TensorFlow {version}, with Ingot in the place of the device XLA_CPU
-(`tools/conformance_xla_device.py`): what a session runs there, each eager op and each `tf.function`
-is a function with `jit_compile=True`. {handed} of these went to Ingot; TensorFlow's built-in XLA
-compiled {compiled} programs meanwhile (over all runs of a test, of which the table counts the
-last). On the built-in XLA ran what failed on Ingot in some run, and a few whole files. The
-installed TensorFlow lacks the module that `stochastic_cast_op_test` tests.
+(`tools/conformance_tensorflow.py`). `at` is the commit of a file's last run, which did not always
+repeat the tests that had passed before. These are the tests in
+`tensorflow/compiler/tests` of TensorFlow {version}, with Ingot in place of the device XLA_CPU
+(`tools/conformance_xla_device.py`): each eager op, each `tf.function` and whatever a session runs
+there is a function with `jit_compile=True`. {handed} of these went to Ingot; meanwhile TensorFlow's
+built-in XLA compiled {compiled} programs (over all runs of a test, of which the table counts the
+last). Tests that failed on Ingot in some run, and a few whole files, ran on the built-in XLA too.
+The installed TensorFlow lacks the module that `stochastic_cast_op_test` tests.
 """
 _OTHER_ERROR = (
     "the error is that of TensorFlow's own kernel, an InvalidArgumentError that begins with "

@@ -77,16 +77,15 @@ _INTRODUCTION = """# Conformance: PyTorch's own tests of its compiler
 Measured on {dates} by `make conformance-torch-tests TORCH_TESTS=path`
 (`tools/conformance_torch.py`), with PyTorch {version}: files of PyTorch's `test/dynamo`,
 `test/inductor` and `test/functorch`, in which Ingot takes the place of inductor, `eager` and
-`aot_eager`. What failed ran again with `aot_eager` in all of these places. A test that fails there
-too asks for inductor's text, for the nodes of another backend, for a GPU, or for another version of
-PyTorch, and says nothing of Ingot. `at` is the commit of a file's last run: what was mended after
-it stands here until it runs again. The files of 2026-11-26 are copies that other public
-repositories hold, of several versions of PyTorch; `test_functions`, `test_dynamic_shapes`, and
-those named `_xpu` and `test_torchinductor` are the newer ones. `test_dynamic_shapes` ran without
-the classes of `test_export`, `test_aot_autograd` and `test_sdpa`. `test_torchinductor_opinfo` has
-3,739 tests; what ran is a random sample of the seed 20261127 (`--seconds`, `--seed`). The copy is
-one for another device, run on the CPU, and so also compares gradients, which PyTorch's own leaves
-out there.
+`aot_eager`. Tests that failed ran again with `aot_eager` in place of all three. A test that fails
+there too wants inductor's text, the nodes of another backend, a GPU, or another version of PyTorch,
+and says nothing about Ingot. `at` is the commit of a file's last run: a failure that was fixed
+after it is listed until the file runs again. The files of 2026-11-26 are copies from other public
+repositories, of several versions of PyTorch; `test_functions`, `test_dynamic_shapes`, and those
+named `_xpu` and `test_torchinductor` are the newer ones. `test_dynamic_shapes` ran without the
+classes of `test_export`, `test_aot_autograd` and `test_sdpa`. `test_torchinductor_opinfo` has 3,739
+tests, of which a random sample ran, with the seed 20261127 (`--seconds`, `--seed`). This copy was
+written for another device; run on the CPU it also compares gradients, which PyTorch's own does not.
 """
 
 

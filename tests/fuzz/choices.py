@@ -9,7 +9,7 @@ records of `cpu/`. What has no record is a function of `kernel/` that `cpu/` ask
 not give `None`, false or its argument.
 
 Example:
-    assert choices_of(LoopSchedule)["waits"] == ("True", "False")
+    assert choices_of(LoopSchedule)["masks_all_blocks"] == ("True", "False")
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions whose input is dilated so far that their phases become features of one."""
+"""Convolutions with a dilated input whose phases become features: many, or all alike."""
 
 from __future__ import annotations
 
@@ -61,3 +61,45 @@ ENTRY e {{
         inputs = [random.integers(-4, 5, size).astype(dtype) for size in sizes]
         np.testing.assert_array_equal(evaluate(made, inputs), evaluate(module, inputs))
         agrees(module, inputs, executable=executable)
+
+
+@pytest.mark.parametrize("window", ["size=3x3 pad=2_4x2_4", "size=7x5 pad=6_4x4_4"])
+def test_infinities_meet_no_zeros_of_a_filter(window: str) -> None:
+    """Phases that use fewer elements of the filter than others give no NaN."""
+    height, width = window[5], window[7]
+    module = ingot.parse_hlo(f"""HloModule m
+ENTRY e {{
+  x = f32[1,5,5,4] parameter(0)
+  k = f32[{height},{width},4,4] parameter(1)
+  ROOT y = f32[1,25,25,4] convolution(x, k),
+    window={{{window} lhs_dilate=5x5}}, dim_labels=b01f_01io->b01f
+}}""")
+    made = module.clone()
+    assert ConvolutionPhases().run(made, PassContext())
+    x = np.ones((1, 5, 5, 4), np.float32)
+    x[0, 2, 2, 1], x[0, 0, 4, 3] = np.inf, -np.inf
+    inputs = [x, np.ones((int(height), int(width), 4, 4), np.float32)]
+    assert not np.isnan(evaluate(module, inputs)).any()
+    np.testing.assert_array_equal(evaluate(made, inputs), evaluate(module, inputs))
+    agrees(module, inputs)
+
+
+@pytest.mark.parametrize(("element", "features"), [("f32", 2), ("bf16", 3), ("s32", 8)])
+def test_few_phases_that_are_alike(element: str, features: int) -> None:
+    """4x4 by steps of 2, which the driver does not take: one convolution of all phases."""
+    module = ingot.parse_hlo(f"""HloModule m
+ENTRY e {{
+  x = {element}[2,35,37,32] parameter(0)
+  k = {element}[4,4,32,{features}] parameter(1)
+  ROOT y = {element}[2,70,74,{features}] convolution(x, k),
+    window={{size=4x4 pad=2_2x2_2 lhs_dilate=2x2 rhs_reversal=1x0}}, dim_labels=b01f_01io->b01f
+}}""")
+    made, random = module.clone(), np.random.default_rng(5)
+    assert ConvolutionPhases().run(made, PassContext())
+    (dense,) = made.find("convolution")
+    assert dense.shape.dims[-1] == 4 * features
+    dtype = module.entry.root.shape.dtype.numpy
+    shapes = [item.shape.static_dims for item in module.entry.parameters]
+    inputs = [random.integers(-3, 4, shape).astype(dtype) for shape in shapes]
+    np.testing.assert_array_equal(evaluate(made, inputs), evaluate(module, inputs))
+    agrees(module, inputs)

@@ -86,14 +86,26 @@ void run_chunks(void* device, void (*function)(void*, std::int64_t), void* env,
 
 
 def class_text(name: str, metadata: Metadata) -> str:
-    """Return the text of the class; the program has no symbolic sizes."""
-    symbol, params, outputs = metadata.symbol, metadata.params, metadata.outputs
-    upper = symbol.upper()
-    arguments, results = _all_accessors("arg", params), _all_accessors("result", outputs)
+    """Return the text of the class.
+
+    Args:
+        name: of the class, without its namespaces.
+        metadata: the program, which has no symbolic sizes.
+    """
     return f"""// As tfcompile's classes. An object is used by one thread at a time.
 class {name} {{
  public:
-  enum class AllocMode {{
+{_construction(name)}{_tables(metadata)}{_weights(metadata)}{_threads(metadata)}
+{_run(metadata.symbol)}{_THREAD_POOL}{_ARRAYS}{_all_accessors("arg", metadata.params)}
+{_all_accessors("result", metadata.outputs)}
+
+{_private(metadata.symbol.upper())}}};
+"""
+
+
+def _construction(name: str) -> str:
+    """Return what makes and frees an object, with the memory of its arguments and results."""
+    return f"""  enum class AllocMode {{
     ARGS_RESULTS_PROFILES_AND_TEMPS,       // the object owns arguments and results
     ARGS_VARIABLES_RESULTS_PROFILES_AND_TEMPS = ARGS_RESULTS_PROFILES_AND_TEMPS,
     RESULTS_PROFILES_AND_TEMPS_ONLY,       // set_argN_data says where the arguments are
@@ -115,7 +127,13 @@ class {name} {{
   {name}(const {name}&) = delete;
   {name}& operator=(const {name}&) = delete;
 
-  static constexpr std::size_t kNumArgs = {len(params)};
+"""
+
+
+def _tables(metadata: Metadata) -> str:
+    """Return the sizes and names of arguments and results, for all objects of the class."""
+    params, outputs = metadata.params, metadata.outputs
+    return f"""  static constexpr std::size_t kNumArgs = {len(params)};
   static constexpr std::size_t kNumResults = {len(outputs)};
   static constexpr std::size_t kNumVariables = 0;
 
@@ -142,8 +160,12 @@ class {name} {{
   static int LookupResultIndex(const std::string& name) {{
     return lookup(StaticResultNames(), kNumResults, name);
   }}
-{_weights(metadata)}{_threads(metadata)}
-  // Runs the program; false if it failed, and error_msg() says why.
+"""
+
+
+def _run(symbol: str) -> str:
+    """Return the function that runs the program, and what says why it failed."""
+    return f"""  // Runs the program; false if it failed, and error_msg() says why.
   bool Run() {{
     for (std::size_t k = 0; k < kNumArgs; ++k)
       if (args_[k] == nullptr) return (status_ = kNoArgument) == 0;
@@ -162,35 +184,46 @@ class {name} {{
     return status_ == kNoArgument ? "an argument has no data" : ::{symbol}_error_msg(status_);
   }}
 
+"""
+
+
+_THREAD_POOL = """\
   // Runs on the threads of an Eigen::ThreadPoolDevice, or of what has numThreads() and
   // enqueueNoNotification(f). The device must outlive this object. nullptr: this thread alone.
   template <class Device>
-  void set_thread_pool(const Device* device) {{
+  void set_thread_pool(const Device* device) {
     set_thread_pool(device == nullptr ? nullptr : &ingot_aot::run_chunks<Device>,
                     const_cast<Device*>(device));
-  }}
+  }
   // Runs on whatever `parallel` does: it calls function(env, chunk) for every chunk below `chunks`.
-  void set_thread_pool(Parallel parallel, void* pool) {{
+  void set_thread_pool(Parallel parallel, void* pool) {
     parallel_ = parallel;
     pool_ = pool;
-  }}
+  }
 
-  int num_args() const {{ return kNumArgs; }}
-  int num_results() const {{ return kNumResults; }}
-  std::int64_t arg_size(std::size_t index) const {{ return ArgSize(index); }}
-  std::int64_t result_size(std::size_t index) const {{ return ResultSize(index); }}
-  const void* const* args() const {{ return args_; }}
-  void** results() {{ return results_; }}
-  const void* const* results() const {{ return results_; }}
-  void* arg_data(std::size_t index) {{ return const_cast<void*>(args_[index]); }}
-  const void* arg_data(std::size_t index) const {{ return args_[index]; }}
-  void set_arg_data(std::size_t index, const void* data) {{ args_[index] = data; }}
-  void* result_data(std::size_t index) {{ return results_[index]; }}
-  const void* result_data(std::size_t index) const {{ return results_[index]; }}
-{arguments}
-{results}
+"""
+"""The functions that choose the threads of an object."""
 
- private:
+_ARRAYS = """\
+  int num_args() const { return kNumArgs; }
+  int num_results() const { return kNumResults; }
+  std::int64_t arg_size(std::size_t index) const { return ArgSize(index); }
+  std::int64_t result_size(std::size_t index) const { return ResultSize(index); }
+  const void* const* args() const { return args_; }
+  void** results() { return results_; }
+  const void* const* results() const { return results_; }
+  void* arg_data(std::size_t index) { return const_cast<void*>(args_[index]); }
+  const void* arg_data(std::size_t index) const { return args_[index]; }
+  void set_arg_data(std::size_t index, const void* data) { args_[index] = data; }
+  void* result_data(std::size_t index) { return results_[index]; }
+  const void* result_data(std::size_t index) const { return results_[index]; }
+"""
+"""Access to arguments and results by number."""
+
+
+def _private(upper: str) -> str:
+    """Return the private members; `upper` begins the names of the header's macros."""
+    return f""" private:
   static constexpr std::int32_t kNoArgument = INT32_MIN + 2;
   static void* allocate(std::size_t bytes) {{
     return aligned_alloc(64, (bytes + 63) / 64 * 64 + (bytes == 0 ? 64 : 0));
@@ -209,7 +242,6 @@ class {name} {{
   Parallel parallel_;
   void* pool_;
   std::int32_t status_;
-}};
 """
 
 

@@ -18,11 +18,30 @@ def c_header(messages: Mapping[int, str], metadata: Metadata) -> str:
         messages: the meaning of each status.
         metadata: the program.
     """
-    symbol, upper = metadata.symbol, metadata.symbol.upper()
+    functions = (_static_call, _levels, _weights, _threads, _calls)
+    guard = f"INGOT_AOT_{metadata.symbol.upper()}_H_"
+    return f"""{_head(messages, metadata)}#ifndef {guard}
+#define {guard}
+
+#include <stdint.h>
+
+{_sizes(metadata)}#ifdef __cplusplus
+extern "C" {{
+#endif
+
+{"".join(part(metadata) for part in functions)}#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+
+def _head(messages: Mapping[int, str], metadata: Metadata) -> str:
+    """Return the comment on the program: its target, arguments, results and statuses."""
     statuses = "\n".join(f" *   {code}: {_plain(text)}" for code, text in messages.items())
-    where = " on this thread" if metadata.threads == "none" else ""
     target = f"{metadata.triple}, {' or '.join(metadata.levels)}"
-    return f"""/* {symbol}: compiled by Ingot {metadata.version} for {target}.
+    return f"""/* {metadata.symbol}: compiled by Ingot {metadata.version} for {target}.
  *
 {_arrays("args", metadata)}
  *
@@ -32,12 +51,13 @@ def c_header(messages: Mapping[int, str], metadata: Metadata) -> str:
  * may be called from any number of threads at once. A status of 0 is success; else:
 {statuses}
  */
-#ifndef INGOT_AOT_{upper}_H_
-#define INGOT_AOT_{upper}_H_
+"""
 
-#include <stdint.h>
 
-#define {upper}_NUM_ARGS {len(metadata.params)}
+def _sizes(metadata: Metadata) -> str:
+    """Return the macros of how many arguments, results and sizes there are."""
+    symbol, upper = metadata.symbol, metadata.symbol.upper()
+    return f"""#define {upper}_NUM_ARGS {len(metadata.params)}
 #define {upper}_NUM_RESULTS {len(metadata.outputs)}
 /* Elements of `sizes`. After {symbol}_prepare, result k has sizes[OUTPUT_BYTES + k] bytes; the
  * dimensions of all results follow each other from sizes[OUTPUT_DIMS]. */
@@ -45,17 +65,25 @@ def c_header(messages: Mapping[int, str], metadata: Metadata) -> str:
 #define {upper}_OUTPUT_BYTES {metadata.output_bytes}
 #define {upper}_OUTPUT_DIMS {metadata.output_dims}
 
-#ifdef __cplusplus
-extern "C" {{
-#endif
+"""
 
-{_static_call(metadata, where)}/* Whether this CPU has the instructions of the code. */
+
+def _levels(metadata: Metadata) -> str:
+    """Return the declarations that tell whether and how this CPU runs the program."""
+    symbol = metadata.symbol
+    return f"""/* Whether this CPU has the instructions of the code. */
 int32_t {symbol}_supported(void);
 
 /* Which version of the code this CPU runs: {", ".join(metadata.levels)}; "" if none. */
 const char* {symbol}_level(void);
 
-{_weights(metadata)}{_threads(metadata)}/* Checks the dimensions of the arguments and
+"""
+
+
+def _calls(metadata: Metadata) -> str:
+    """Return the declarations that prepare and run the program, and describe it."""
+    symbol, where = metadata.symbol, _where(metadata)
+    return f"""/* Checks the dimensions of the arguments and
  * computes sizes. in_dims[k] has those of argument k. */
 int32_t {symbol}_prepare(const int64_t* const* in_dims, int64_t* sizes);
 
@@ -76,12 +104,11 @@ const char* {symbol}_error_msg(int32_t status);
 /* What the program is and was compiled for, as JSON. */
 const char* {symbol}_metadata(void);
 
-#ifdef __cplusplus
-}}
-#endif
-
-#endif
 """
+
+
+def _where(metadata: Metadata) -> str:
+    return " on this thread" if metadata.threads == "none" else ""
 
 
 def _slots(metadata: Metadata) -> str:
@@ -125,11 +152,11 @@ int32_t {symbol}_set_threads(int32_t count);
 """
 
 
-def _static_call(metadata: Metadata, where: str) -> str:
+def _static_call(metadata: Metadata) -> str:
     if not metadata.is_static:
         return ""
     call = f"int32_t {metadata.symbol}(const void* const* args, void* const* results);"
-    return f"/* Runs the program{where}. */\n{call}\n\n"
+    return f"/* Runs the program{_where(metadata)}. */\n{call}\n\n"
 
 
 def _arrays(table: str, metadata: Metadata) -> str:

@@ -88,7 +88,11 @@ class Inspection(Generic[C]):
         """The names that `as_text` takes."""
 
     def as_text(self, stage: AnyStage, *, operand_shapes: bool) -> str:
-        """Return the program at a stage; see `InspectedProgram.as_text`."""
+        """Return the program at a stage; see `InspectedProgram.as_text`.
+
+        Raises:
+            ExecutionError: there is no such stage; the hint lists those that there are.
+        """
         require_type(stage, str, "the stage")
         maker = self._makers(operand_shapes).get(stage)
         if maker is None:

@@ -63,13 +63,11 @@ Invariant: each distinct expression is written once, so the text is linear in th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 from ingot.formats.hlo_text.attribute_text import plan
 from ingot.formats.hlo_text.window_text import write_window
-from ingot.hlo.dim import Dim
 from ingot.hlo.opdef import NO_ATTRIBUTES, find
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import (
@@ -88,6 +86,7 @@ from ingot.kernel.ir import (
     TopKKernel,
 )
 from ingot.kernel.scalar_text import scalar_text
+from ingot.support.text import braced
 
 ATTENTION_PARTS = ("lhs", "rhs", "values", "scores", "shift", "power")
 """Expressions of an attention kernel that have names in its text."""
@@ -152,7 +151,7 @@ class _Writer:
     def convolution(self, given: PlainConvolution) -> None:
         parts = (
             f"convolution b{given.lhs} * b{given.rhs}, batch={given.batch}",
-            f"sizes={_integers(given.sizes)} results={_integers(given.results)}",
+            f"sizes={braced(given.sizes)} results={braced(given.results)}",
             f"channels={given.channels} features={given.features} groups={given.groups}",
             f"window={write_window(given.window)}",
             *["of_filter"] * given.is_of_filter,
@@ -270,7 +269,3 @@ def _attributes(op: str, attributes: Any) -> str:
     return "".join(
         f", {row.name}={row.codec.write(value, str)}" for row, value in rows if value != row.default
     )
-
-
-def _integers(numbers: Iterable[int | Dim]) -> str:
-    return f"{{{','.join(map(str, numbers))}}}"

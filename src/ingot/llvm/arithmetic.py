@@ -272,6 +272,9 @@ class Arithmetic(Lanes):
 
         Kinds: add mul (both), and or xor smax smin umax umin (integers, i1), maximum minimum
         (floats, NaN wins, -0 < +0). Float add and mul take a power of two of lanes.
+
+        Raises:
+            InternalError: there is no such reduction of these lanes.
         """
         if not a.type.is_vector:
             return a

@@ -67,7 +67,11 @@ def _unlocked(name: str) -> Any:
 
 
 def emit(machine: Any, module: Any, as_object: bool) -> bytes:
-    """Return the object file (or the assembly text) of `module` for `machine`."""
+    """Return the object file (or the assembly text) of `module` for `machine`.
+
+    Raises:
+        RuntimeError: LLVM could not emit it; the text is LLVM's.
+    """
     ffi = _ffi()
     with ffi.OutputString() as error:
         buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(

@@ -51,7 +51,8 @@ CONSTANT_BYTES = 64
 class FunctionBuilder(Control):
     """One function under construction: every op of the families, and its parameters.
 
-    `fast_math` holds the flags that float ops get ("", "contract", "reassoc nsz", ...).
+    `fast_math` holds the flags that float ops get ("", "contract", "reassoc nsz", ...). Ops whose
+    operands have types that do not fit raise InternalError, with the types and the function's name.
     """
 
     __slots__ = ("_constants", "_head", "_is_quick", "owner", "reference")
@@ -174,6 +175,9 @@ class ModuleBuilder(ModuleState):
 
         `linkage` precedes the type: "internal", "private", a calling convention ("ptx_kernel").
         `is_quick`: it is written for level 0, at which LLVM compiles fast and optimizes little.
+
+        Raises:
+            InternalError: the module has a function of this name.
         """
         if name in self._functions or name in self._declares:
             raise InternalError(f"function '{name}' is already in module '{self.name}'")
@@ -206,7 +210,11 @@ class ModuleBuilder(ModuleState):
         return self.declare(code.name, code.return_type, code.param_types)
 
     def global_bytes(self, name: str, data: bytes, align: int = 64, constant: bool = True) -> Value:
-        """Return the address of a private global with these bytes."""
+        """Return the address of a private global with these bytes.
+
+        Raises:
+            InternalError: the module has a global of this name.
+        """
         if name in self._globals:
             raise InternalError(f"global '{name}' is already in module '{self.name}'")
         symbol = symbol_text(name)

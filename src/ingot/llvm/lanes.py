@@ -99,7 +99,11 @@ class Lanes(FunctionWriter):
             self._off[mask.text] = off
 
     def slice_lanes(self, a: Value, start: int, count: int) -> Value:
-        """Return `count` consecutive lanes of `a`."""
+        """Return `count` consecutive lanes of `a`.
+
+        Raises:
+            InternalError: the vector does not have these lanes.
+        """
         end = start + count
         if not 0 <= start < end <= a.type.lanes:
             raise InternalError(f"lanes {start} to {end} of {a.type.text} in '{self.name}'")

@@ -52,7 +52,11 @@ class Library:
         return tuple(self._addresses)
 
     def address(self, symbol: str) -> int:
-        """Return the address of a symbol that one of the objects defines."""
+        """Return the address of a symbol that one of the objects defines.
+
+        Raises:
+            InternalError: no object defines it; the notes list the symbols that there are.
+        """
         found = self._addresses.get(symbol)
         if found is None:
             raise InternalError(

@@ -31,7 +31,11 @@ class Memory(Arithmetic):
         nontemporal: bool = False,
         volatile: bool = False,
     ) -> Value:
-        """Load a value; `align` in bytes, 0 = the element's own. `invariant`: nobody writes it."""
+        """Load a value; `align` in bytes, 0 = the element's own. `invariant`: nobody writes it.
+
+        Raises:
+            InternalError: of i1, as predicates live in memory as i8, or not from a pointer.
+        """
         if type.element is I1:
             raise InternalError(f"load of {type.text}: predicates live in memory as i8")
         if pointer.type.kind != "pointer" or type.kind == "void":
@@ -54,7 +58,11 @@ class Memory(Arithmetic):
         nontemporal: bool = False,
         volatile: bool = False,
     ) -> None:
-        """Store a value; non-temporal stores bypass the caches (needs the vector's alignment)."""
+        """Store a value; non-temporal stores bypass the caches (needs the vector's alignment).
+
+        Raises:
+            InternalError: of i1, as predicates live in memory as i8, or not to a pointer.
+        """
         type = value.type
         if type.element is I1:
             raise InternalError(f"store of {type.text}: predicates live in memory as i8")
@@ -110,7 +118,11 @@ class Memory(Arithmetic):
         otherwise: Value | None = None,
         align: int = 0,
     ) -> Value:
-        """Load the lanes where `mask` holds; others are `otherwise` (default zero), not touched."""
+        """Load the lanes where `mask` holds; others are `otherwise` (default zero), not touched.
+
+        Raises:
+            InternalError: the type is no vector.
+        """
         other = zero(type) if otherwise is None else otherwise
         if not type.is_vector:
             raise InternalError("a masked load of one lane is a branch: use if_")

@@ -141,7 +141,11 @@ def vector(element: Type, lanes: int) -> Type:
 
 
 def array(element: Type, count: int) -> Type:
-    """Return `[count x element]`."""
+    """Return `[count x element]`.
+
+    Raises:
+        InternalError: the count is negative, or the element void.
+    """
     found = _arrays.find((element, count))
     if found is None:
         if count < 0 or element is VOID:
@@ -160,7 +164,11 @@ def array(element: Type, count: int) -> Type:
 
 
 def struct(*fields: Type) -> Type:
-    """Return the literal struct `{ fields }` with C layout (natural alignment of each field)."""
+    """Return the literal struct `{ fields }` with C layout (natural alignment of each field).
+
+    Raises:
+        InternalError: a field is void.
+    """
     found = _structs.find(fields)
     if found is None:
         if VOID in fields:

@@ -92,7 +92,11 @@ _FLOAT_TEXT: dict[Type, Callable[[float], str]] = {
 
 
 def scalar_text(type: Type, value: Scalar) -> str:
-    """Return the constant text of a scalar `value` of a scalar `type`."""
+    """Return the constant text of a scalar `value` of a scalar `type`.
+
+    Raises:
+        InternalError: the type has no such constant.
+    """
     if type.is_float:
         return _FLOAT_TEXT[type](float(value))
     if type is I1:
@@ -109,6 +113,9 @@ def const(type: Type, value: Scalar | Sequence[Scalar]) -> Value:
     """Return the constant `value` of `type`; a scalar fills all lanes, a sequence gives each lane.
 
     Integers wrap to the type's width; floats round to nearest even.
+
+    Raises:
+        InternalError: the type has another number of lanes, or no such constant.
     """
     if isinstance(value, (int, float)):
         # Zeros compare equal whatever their sign, so a float zero must not come from the cache.

@@ -50,7 +50,11 @@ class ModuleState:
         self._metadata_ids: dict[str, str] = {}
 
     def declare(self, name: str, return_type: Type, param_types: Sequence[Type]) -> FunctionRef:
-        """Declare an external function; declaring it again returns the first declaration."""
+        """Declare an external function; declaring it again returns the first declaration.
+
+        Raises:
+            InternalError: the function is declared with other types.
+        """
         known = self._declares.get(name)
         params = tuple(param_types)
         if known is not None:
@@ -152,7 +156,11 @@ class FunctionWriter:
         return f"{label or 'b'}{self._blocks}"
 
     def open_block(self, label: str) -> None:
-        """Start the block `label`; the block before it must be terminated."""
+        """Start the block `label`; the block before it must be terminated.
+
+        Raises:
+            InternalError: the block before it is not terminated.
+        """
         if not self.terminated:
             raise InternalError(f"block '{self.block_name}' of '{self.name}' has no terminator")
         self.lines.append(label + ":")
@@ -161,7 +169,11 @@ class FunctionWriter:
         self._known = {}
 
     def terminate(self, text: str) -> None:
-        """Append the terminator of the current block."""
+        """Append the terminator of the current block.
+
+        Raises:
+            InternalError: the block is terminated already.
+        """
         if self.terminated:
             raise InternalError(f"block '{self.block_name}' of '{self.name}' is terminated twice")
         self.lines.append("  " + text)
@@ -189,7 +201,11 @@ class FunctionWriter:
         return len(self._first) + len(self.lines)
 
     def body_text(self) -> str:
-        """Return the function's lines; every block must be terminated."""
+        """Return the function's lines; every block must be terminated.
+
+        Raises:
+            InternalError: a block is not terminated.
+        """
         if not self.terminated:
             raise InternalError(f"block '{self.block_name}' of '{self.name}' has no terminator")
         return "\n".join(["entry:", *self._first, *self.lines])
@@ -202,7 +218,11 @@ class FunctionWriter:
     def declared_intrinsic(
         self, name: str, return_type: Type, args: Sequence[Value]
     ) -> FunctionRef:
-        """Return the declaration of an intrinsic that takes values of these types."""
+        """Return the declaration of an intrinsic that takes values of these types.
+
+        Raises:
+            InternalError: the target has no such intrinsic (`INTRINSICS`), or not for these types.
+        """
         types = tuple([item.type for item in args])
         key = (name, return_type, types)
         found = self.module.intrinsics.get(key)

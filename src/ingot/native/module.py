@@ -65,7 +65,11 @@ class Translation:
             self._translate(self._waiting.pop(0))
 
     def reference(self, function: Callable[..., Any]) -> FunctionRef:
-        """Return a reference to a native or external function; a native one is translated later."""
+        """Return a reference to a native or external function; a native one is translated later.
+
+        Raises:
+            InternalError: the function is not decorated with `@native`.
+        """
         if isinstance(function, External):
             result, params = llvm_signature(function)
             return self.module.helper(
@@ -83,7 +87,11 @@ class Translation:
         return found
 
     def static(self, pointer: Pointer) -> Value:
-        """Return the address of a global, or an address within one (`pointer + bytes`)."""
+        """Return the address of a global, or an address within one (`pointer + bytes`).
+
+        Raises:
+            InternalError: the pointer is not one to a `static(...)`.
+        """
         found = self._statics.get(pointer.address)
         if found is None:
             if isinstance(pointer.backing, Pointer):

@@ -133,7 +133,11 @@ class Struct(Pointer):
 
     @classmethod
     def define(cls, layout: Record, annotations: dict[str, Any]) -> None:
-        """Give the class its layout, and its fields the types of annotations."""
+        """Give the class its layout, and its fields the types of annotations.
+
+        Raises:
+            InternalError: a field has the name of an attribute of pointers.
+        """
         cls.c_layout, cls._types = layout, {}
         for field, annotation in annotations.items():
             if field not in cls.__dict__ and hasattr(cls, field):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ingot.hlo.dtype import DTYPES
+from ingot.runtime.c_arrays import int64_array
 from ingot.support.records import record
 
 _CPU_DEVICES = (1, 3, 11)  # kDLCPU, kDLCUDAHost (pinned), kDLROCMHost
@@ -203,7 +204,7 @@ def export_tensor(
         device: DLPack's type and number of the device.
     """
     made = _ManagedTensor()
-    sizes = (ctypes.c_int64 * max(1, len(shape)))(*shape)
+    sizes = int64_array(shape)
     tensor = made.tensor
     tensor.data, tensor.rank = address, len(shape)
     tensor.device_type, tensor.device_id = device

@@ -121,7 +121,12 @@ class PythonHalf:
         self._call: Callable[..., Any] = call_type(runtime.address("ingot_python_call"))
 
     def refuse(self, record: Record, *args: Any) -> Result:
-        """Convert arguments that the fast path does not take, and call it again."""
+        """Convert arguments that the fast path does not take, and call it again.
+
+        Raises:
+            ExecutionError: an argument has the wrong type, rank or size.
+            InternalError: the fast path refused arguments that are right.
+        """
         arrays = conform_all(record.info, args)
         if all(array is value for array, value in zip(arrays, args, strict=True)):
             # Nothing to convert: a constraint is violated, and this raises the error.

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from ingot.hlo.module import Module
 from ingot.semantics.call_layouts import Order, order_of_text
 from ingot.semantics.frontend_attributes import drop_attribute, read_attribute, write_attribute
+from ingot.support.text import braced
 
 AUTO = "auto"
 _NAMES = ("arg_layout_modes", "out_layout_modes")
@@ -44,7 +45,7 @@ def order_of(text: str, rank: int) -> Order | None:
 
 def layout_text(order: Order) -> str:
     """Return a layout as XLA's text."""
-    return f"{{{','.join(map(str, order))}}}"
+    return braced(order)
 
 
 def take_entry_layouts(module: Module) -> tuple[Layouts, Layouts] | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small text helpers: the nearest known name, and readable sizes and times.
+"""Small text helpers: the nearest known name, lists of numbers, readable sizes and times.
 
 These are pure functions of the lowest layer. Every "did you mean" of the project comes from here.
 
@@ -29,6 +29,11 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     """Return "did you mean 'x'?" for the nearest candidate, or "" when none is near."""
     match = nearest(word, candidates)
     return f"did you mean '{match}'?" if match else ""
+
+
+def braced(numbers: Iterable[object]) -> str:
+    """Return numbers as XLA writes dimensions and indices: `{1,0}`."""
+    return f"{{{','.join(map(str, numbers))}}}"
 
 
 def format_bytes(count: float) -> str:

@@ -8,6 +8,7 @@ for WebAssembly, NAME.wasm and NAME.mjs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -116,12 +117,17 @@ def command(
         files[Path(out_object)] = program.library if program.is_wasm else program.object
     if out_header:
         files[Path(out_header)] = _whole_header(program, cpp_class).encode()
+    _write(files)
+    return 0
+
+
+def _write(files: Mapping[Path, bytes]) -> None:
+    """Write files, and print the path and size of each."""
     for path, data in files.items():
         # As linkers do: a process that has the old library loaded keeps it.
         path.unlink(missing_ok=True)
         loading.write_bytes(data, str(path))
         click.echo(f"{path}: {len(data)} bytes")
-    return 0
 
 
 def _files(program: AotProgram, path: Path, cpp_class: str) -> dict[Path, bytes]:

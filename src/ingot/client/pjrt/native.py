@@ -24,6 +24,7 @@ from ingot.client.pjrt.records import EVENT, STORAGE
 from ingot.llvm.linking import Library
 from ingot.llvm.types import I32, I64, VOID
 from ingot.native.functions import llvm_signature
+from ingot.runtime.c_arrays import int64_array
 from ingot.support.deep_stack import on_large_stack
 
 T = TypeVar("T")
@@ -96,7 +97,7 @@ class Native:
         self, storage: int, type_code: int, dims: Sequence[int], size: int, memory: Memory
     ) -> int:
         """Return a new buffer that takes over the reference to `storage`."""
-        array = (ctypes.c_int64 * max(1, len(dims)))(*dims)
+        array = int64_array(dims)
         addresses = (memory.device.address, memory.address)
         try:
             return self._made("buffer", storage, type_code, array, len(dims), size, *addresses)

@@ -19,14 +19,13 @@ from ingot.native.functions import exported
 from ingot.native.pointers import Pointer
 from ingot.native.statics import static_structs
 from ingot.native.types import i64
+from ingot.support.text import braced
 
 MAX_RANK = 64
 """As NumPy's."""
 RANK_TEXT = f"arrays have at most {MAX_RANK} dimensions"
 TOO_MANY = static_error("rank_error", UNIMPLEMENTED, RANK_TEXT)
-_TEXTS = [
-    f"{{{','.join(map(str, reversed(range(rank))))}}}".encode() for rank in range(MAX_RANK + 1)
-]
+_TEXTS = [braced(reversed(range(rank))).encode() for rank in range(MAX_RANK + 1)]
 LAYOUTS = static_structs(
     Layout, "layouts", [{"text": text, "text_size": len(text)} for text in _TEXTS]
 )

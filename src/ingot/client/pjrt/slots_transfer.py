@@ -29,6 +29,7 @@ from ingot.client.pjrt.native_transfer import element_bytes
 from ingot.client.pjrt.objects import Memory
 from ingot.client.pjrt.records import BUFFER, STORAGE
 from ingot.client.pjrt.slots import Slots, slot
+from ingot.runtime.c_arrays import int64_array
 from ingot.runtime.cuda.arrays import ALIGNMENT
 from ingot.semantics.call_layouts import Order, row_major
 from ingot.support.records import record
@@ -201,5 +202,5 @@ class TransferSlots(Slots):
 
     def _words(self, order: Order) -> int:
         """Return the address of the numbers of an order, which lives as long as the process."""
-        words = self._orders.setdefault(order, (ctypes.c_int64 * max(1, len(order)))(*order))
+        words = self._orders.setdefault(order, int64_array(order))
         return ctypes.addressof(words)

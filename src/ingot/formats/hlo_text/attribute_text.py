@@ -31,6 +31,7 @@ from ingot.hlo.opset.collective import Groups, WrittenGroups
 from ingot.hlo.shape import size_text
 from ingot.semantics.device_groups import MOST_DEVICES
 from ingot.support.records import record
+from ingot.support.text import braced
 
 Naming = Callable[[str], str]
 Sizes = tuple["int | Dim", ...]
@@ -214,12 +215,8 @@ def _read_mesh_groups(reader: Reader, at: int) -> Groups:
     return _written(devices.reshape(-1, together), reader, at)
 
 
-def _join(values: Any) -> str:
-    return "{" + ",".join(str(value) for value in values) + "}"
-
-
 def _write_sizes(values: Sizes, _: Naming) -> str:
-    return "{" + ",".join([size_text(value) for value in values]) + "}"
+    return braced(map(size_text, values))
 
 
 def _write_slice(rows: tuple[tuple[int | Dim, int | Dim, int], ...], _: Naming) -> str:
@@ -244,7 +241,7 @@ def _write_padding(rows: tuple[tuple[int | Dim, int | Dim, int], ...], _: Naming
 def _write_groups(groups: Groups, _: Naming) -> str:
     if isinstance(groups, WrittenGroups):
         return groups.text
-    return _join(_join(group) for group in groups)
+    return braced(braced(group) for group in groups)
 
 
 def _write_computations(called: tuple[Computation, ...], naming: Naming) -> str:
@@ -288,7 +285,7 @@ CODECS: dict[Codec, Text] = {
     Codec.COMPUTATIONS: Text(_read_computations, _write_computations),
     Codec.SLICE: Text(lambda context: _braced(context, _read_range), _write_slice),
     Codec.PADDING: Text(_read_padding, _write_padding),
-    Codec.NAMES: Text(lambda context: _braced(context, _raw), lambda values, _: _join(values)),
+    Codec.NAMES: Text(lambda context: _braced(context, _raw), lambda values, _: braced(values)),
     Codec.GROUPS: Text(_read_groups, _write_groups),
     Codec.PAIRS: Text(_read_groups, _write_groups),
     Codec.WINDOW: Text(

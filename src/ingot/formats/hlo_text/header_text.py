@@ -17,7 +17,7 @@ from ingot.formats.hlo_text.reader import SKIP, Reader, escape, unescape
 from ingot.hlo.instruction import NO_METADATA, Metadata
 from ingot.hlo.module import Alias
 from ingot.semantics.device_groups import MOST_DEVICES
-from ingot.support.text import did_you_mean
+from ingot.support.text import braced, did_you_mean
 
 # Header attributes that Ingot keeps as text and prints back.
 KEPT = (
@@ -251,11 +251,7 @@ def write_metadata(metadata: Metadata) -> str:
 def write_aliases(aliases: tuple[Alias, ...]) -> str:
     """Return `{ {0}: (1, {}, may-alias) }`."""
     rows = (
-        f"{_index_text(alias.output)}: ({alias.parameter}, {_index_text(alias.path)}, {alias.kind})"
+        f"{braced(alias.output)}: ({alias.parameter}, {braced(alias.path)}, {alias.kind})"
         for alias in aliases
     )
     return "{ " + ", ".join(rows) + " }"
-
-
-def _index_text(path: tuple[int, ...]) -> str:
-    return "{" + ",".join(map(str, path)) + "}"

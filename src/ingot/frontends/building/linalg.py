@@ -8,6 +8,7 @@ others are a batch. Nothing here checks LAPACK's `info`: the front ends know wha
 from __future__ import annotations
 
 from ingot.frontends.building.arrays import ArrayBuilder, Size, Sizes, counts_up
+from ingot.frontends.building.products import conjugate
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import F32, F64, S32, S64
 from ingot.hlo.instruction import Instruction
@@ -28,6 +29,11 @@ def transposed(b: ArrayBuilder, x: Instruction) -> Instruction:
     """Exchange the last two dimensions."""
     rank = x.shape.rank
     return b.transposed(x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+def conjugate_transposed(b: ArrayBuilder, x: Instruction) -> Instruction:
+    """Return the adjoints of matrices."""
+    return conjugate(b, transposed(b, x))
 
 
 def identity(b: ArrayBuilder, like: Shape) -> Instruction:

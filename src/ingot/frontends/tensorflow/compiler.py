@@ -177,8 +177,8 @@ class FunctionCompiler:
         """
         shapes: dict[int, Shape] = {}
         for number in unlike:
-            place = self._binding.parameters[number].input
-            item, shapes[place] = self._inputs[place], arguments.sizes[number]
+            index = self._binding.parameters[number].input
+            item, shapes[index] = self._inputs[index], arguments.sizes[number]
             reason = Reason("the function was traced for another shape")
             for axis in range(len(arguments.sizes[number])):
                 arguments.size(number, axis, item.name, reason)

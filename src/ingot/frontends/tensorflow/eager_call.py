@@ -18,6 +18,7 @@ from ingot.frontends.tensorflow.eager_code import EAGER_CALL, eager_call_address
 from ingot.frontends.tensorflow.launch import Program, guard_rows
 from ingot.frontends.tensorflow.specialisation import Key, Sizes
 from ingot.runtime.builtins import fastcall
+from ingot.runtime.c_arrays import int64_array
 from ingot.runtime.native import native_runtime
 from ingot.runtime.records import PROGRAM
 from ingot.support.records import record
@@ -36,7 +37,7 @@ def _data_pointer(tensor: Any) -> int:
 
 def _sizes(program: Program, given: Sizes) -> Any | None:
     """Return what the program's sizes function says, or None if it refuses."""
-    dims = [(ctypes.c_int64 * max(1, len(item)))(*item) for item in given]
+    dims = list(map(int64_array, given))
     rows = (ctypes.c_void_p * max(1, len(dims)))(*[ctypes.addressof(item) for item in dims])
     sizes = (ctypes.c_int64 * program.info.num_sizes)()
     types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)

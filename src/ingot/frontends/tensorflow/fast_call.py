@@ -149,15 +149,15 @@ class FastCalls:
         concrete = record.concrete
         if concrete is None or concrete._func_graph.deferred_external_captures:
             return None
-        places = {id(item): at for at, item in enumerate(args) if type(item) is self._tensor_type}
+        numbers = {id(item): at for at, item in enumerate(args) if type(item) is self._tensor_type}
         tensors = sum(type(item) is self._tensor_type for item in args)
-        if len(places) != tensors or len(record.inputs) != tensors:
+        if len(numbers) != tensors or len(record.inputs) != tensors:
             return None
         sources: list[int | Any] = []
         for item in record.inputs:
-            if id(item) not in places:
+            if id(item) not in numbers:
                 return None
-            sources.append(places[id(item)])
+            sources.append(numbers[id(item)])
         if any(type(item) is not self._tensor_type for item in record.captures):
             return None
         return [*sources, *record.captures]
@@ -223,7 +223,7 @@ def _direct(atomic: Any, sources: list[int | Any], replacement: Replacement) -> 
     name, count = atomic.name.decode(), len(atomic.function_type.flat_outputs)
     runtime = context.context()
     fixed = [None if isinstance(item, int) else item for item in sources]
-    places = [(at, item) for at, item in enumerate(sources) if isinstance(item, int)]
+    from_arguments = [(at, item) for at, item in enumerate(sources) if isinstance(item, int)]
 
     def general(inputs: list[Any]) -> Any:
         attributes = _call_attributes(runtime)
@@ -232,7 +232,7 @@ def _direct(atomic: Any, sources: list[int | Any], replacement: Replacement) -> 
 
     def call(*args: Any) -> Any:
         inputs = fixed.copy()
-        for at, source in places:
+        for at, source in from_arguments:
             inputs[at] = args[source]
         outputs = replacement.run(atomic, inputs, lambda: general(inputs))
         return outputs[0] if count == 1 else outputs

@@ -47,6 +47,7 @@ from ingot.frontends.tensorflow.specialisation import (
     Sizes,
 )
 from ingot.frontends.tensorflow.trampolines import FAILED, MISS, REQUEST
+from ingot.runtime.c_arrays import int64_array
 from ingot.runtime.execute import FIRST_CONSTRAINT
 from ingot.runtime.staged import StagedProgram
 from ingot.support.diagnostics import Diagnostic, ExecutionError, IngotError, UnsupportedError
@@ -160,7 +161,7 @@ class VariableInput:
 
 def _fill_variable(row: Any, variable: VariableInput) -> Any:
     """Fill a row of the native table; return what the row points to."""
-    dims = (ctypes.c_int64 * max(1, len(variable.dims)))(*variable.dims)
+    dims = int64_array(variable.dims)
     elements = math.prod(variable.dims)
     copy = None
     if elements <= MOST_ELEMENTS and variable.item_bytes:
@@ -222,7 +223,7 @@ class Launch:
         self._variants: list[_Variant] = []
         self._failures: list[tuple[Key, tuple[int, str]]] = []
         types = (ctypes.c_int32 * max(1, len(output_types)))(*output_types)
-        rows = (ctypes.c_int64 * max(1, num_inputs))(*[-1] * num_inputs)
+        rows = int64_array([-1] * num_inputs)
         table = (VARIABLE.structure * max(1, len(variables)))()
         self.kept: list[Any] = [types, rows, table]
         for at, variable in enumerate(variables):
@@ -412,9 +413,9 @@ def _fill_staged(variant: _Variant, program: StagedProgram) -> None:
     """Say in the record of a variant where a program in stages has its parameters and results."""
     record, code = variant.record, program.code
     record.staged = program.staged_address
-    places = [program.offset(slot) for slot in code.parameters]
-    record.num_parameters = len(places)
-    record.parameters = _array(variant, ctypes.c_int64, places)
+    offsets = [program.offset(slot) for slot in code.parameters]
+    record.num_parameters = len(offsets)
+    record.parameters = _array(variant, ctypes.c_int64, offsets)
     rows = [row for slot in code.results for row in program.slot_row(slot)]
     record.num_results = len(code.results)
     record.results = _array(variant, ctypes.c_int64, rows)

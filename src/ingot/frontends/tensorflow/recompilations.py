@@ -51,15 +51,15 @@ def _warning(name: str, keys: Sequence[Key]) -> str:
     reasons: dict[tuple[int, int], str] = {}
     for key in keys:
         for value in key.values:
-            place = (value.parameter, -1)
-            seen.setdefault(place, []).append(value.text)
-            reasons[place] = f"argument '{value.name}', because {value.reason}"
+            source = (value.parameter, -1)
+            seen.setdefault(source, []).append(value.text)
+            reasons[source] = f"argument '{value.name}', because {value.reason}"
         for size in key.sizes:
-            place = (size.parameter, size.axis)
-            seen.setdefault(place, []).append(str(size.size))
-            reasons[place] = f"size {size.axis} of argument '{size.name}', because {size.reason}"
-    for place, reason in reasons.items():
-        texts = list(dict.fromkeys(reversed(seen[place])))
+            source = (size.parameter, size.axis)
+            seen.setdefault(source, []).append(str(size.size))
+            reasons[source] = f"size {size.axis} of argument '{size.name}', because {size.reason}"
+    for source, reason in reasons.items():
+        texts = list(dict.fromkeys(reversed(seen[source])))
         if len(texts) > 1:
             more = ", ..." if len(texts) > _SHOWN else ""
             lines.append(f"  {', '.join(texts[:_SHOWN])}{more} for {reason}")

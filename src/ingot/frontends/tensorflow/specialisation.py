@@ -65,8 +65,8 @@ class Reason:
     def __str__(self) -> str:
         if not self.op:
             return self.what
-        place = f" at {self.location}" if self.location is not None else ""
-        return f"{self.op} '{self.node}'{place} takes it for its {self.what}"
+        where = f" at {self.location}" if self.location is not None else ""
+        return f"{self.op} '{self.node}'{where} takes it for its {self.what}"
 
 
 @record

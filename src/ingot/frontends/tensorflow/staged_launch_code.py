@@ -69,9 +69,9 @@ def run_staged(call: Call, variant: Variant, more: Buffers | None) -> i32:
         block = made.owner
         if block is not None:
             assert more is not None
-            place = more[written - count]
-            assert place is not None
-            memcpy(place, block, bytes_of(made, results[written]))
+            target = more[written - count]
+            assert target is not None
+            memcpy(target, block, bytes_of(made, results[written]))
             ingot_free(block)
     return DONE
 

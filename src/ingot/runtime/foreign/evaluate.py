@@ -18,6 +18,7 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.shape import Shape
 from ingot.llvm.machine_model import LINE_BYTES
+from ingot.runtime.c_arrays import int64_array
 from ingot.runtime.foreign.errors import take_error
 from ingot.runtime.native import native_runtime
 from ingot.runtime.records import CALL_FRAME
@@ -84,7 +85,7 @@ class _Frame:
         return ctypes.addressof(block)
 
     def _numbers(self, sizes: tuple[int, ...]) -> int:
-        block = (ctypes.c_int64 * max(1, len(sizes)))(*sizes)
+        block = int64_array(sizes)
         self.owned.append(block)
         return ctypes.addressof(block)
 

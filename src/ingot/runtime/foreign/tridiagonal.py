@@ -27,6 +27,7 @@ from ingot.runtime.records import RUNTIME
 from ingot.runtime.sync import discard
 from ingot.semantics import custom_calls
 from ingot.semantics.custom_calls import CallSite, LinkedCall, Target
+from ingot.support.records import record
 
 TARGET = "tridiagonal_solve_perturbed_ffi"
 _ELEMENTS = ("f32", "f64", "c64", "c128")
@@ -78,6 +79,27 @@ def _emit(call: CallSite) -> str:
     f.call_indirect(RUNTIME.load(f, runtime, "free"), VOID, [PTR], [block])
     f.ret(f.const(I32, 0))
     return module.text()
+
+
+@record
+class _Rows:
+    """Two rows of a step of the elimination.
+
+    Attributes:
+        k, following: their indices.
+        inner: whether another row follows them.
+        pivot, beside: the first two numbers of row k of U so far.
+        sub, main, above: the diagonals of the matrix in the following row.
+    """
+
+    k: Value
+    following: Value
+    inner: Value
+    pivot: Number
+    beside: Number
+    sub: Number
+    main: Number
+    above: Number
 
 
 @dataclass(slots=True)
@@ -166,6 +188,7 @@ class _Solver:
         size = f.add(f.add(numbers.magnitude(sub), numbers.magnitude(main)), above_size)
         pivot, beside = self.get_u(k, 0), self.get_u(k, 1)
         self.set_u(following, main, above)
+        rows = _Rows(k, following, inner, pivot, beside, sub, main, above)
 
         def skip() -> None:
             f.store(size, scale)
@@ -174,43 +197,14 @@ class _Solver:
 
         def keep_rows() -> None:
             f.store(size, scale)
-            factor = numbers.divide(sub, pivot)
-            self.put_u(following, 0, numbers.subtract(main, numbers.multiply(factor, beside)))
-            self.put_u(k, 2, numbers.constant(0))
-
-            def column(j: Value) -> None:
-                taken = numbers.multiply(factor, self.get(k, j))
-                self.put(following, j, numbers.subtract(self.given(following, j), taken))
-
-            self.each_column(column)
-
-        def swap_rows() -> None:
-            factor = numbers.divide(pivot, sub)
-            left = numbers.subtract(beside, numbers.multiply(factor, main))
-            zero = numbers.constant(0)
-            fill = numbers.subtract(zero, numbers.multiply(factor, above))
-            self.put_u(k, 0, sub)
-            self.put_u(k, 1, main)
-            pairs = zip(above, zero, strict=True)
-            self.put_u(k, 2, tuple(f.select(inner, a, z) for a, z in pairs))
-            pairs = zip(fill, zero, strict=True)
-            fill = tuple(f.select(inner, a, z) for a, z in pairs)
-            self.set_u(following, left, fill)
-
-            def column(j: Value) -> None:
-                mine, next_row = self.get(k, j), self.given(following, j)
-                taken = numbers.multiply(factor, next_row)
-                self.put(following, j, numbers.subtract(mine, taken))
-                self.put(k, j, next_row)
-
-            self.each_column(column)
-            f.store(f.add(numbers.magnitude(left), numbers.magnitude(fill)), scale)
+            self.subtract_row(rows)
 
         def choose() -> None:
             here = f.div(numbers.magnitude(pivot), f.load(real, scale))
             here = f.select(numbers.is_zero(pivot), f.zero(real), here)
             there = f.div(numbers.magnitude(sub), size)
-            f.if_(f.fcmp("ole", there, here), keep_rows, swap_rows)
+            is_kept = f.fcmp("ole", there, here)
+            f.if_(is_kept, keep_rows, lambda: self.swap_rows(rows, scale))
 
         f.if_(numbers.is_zero(sub), skip, choose)
 
@@ -219,6 +213,47 @@ class _Solver:
                 self.note(greatest, self.get_u(k, diagonal))
 
         f.if_(inner, note_all)
+
+    def subtract_row(self, rows: _Rows) -> None:
+        """Emit: row k stays the pivot's, and a multiple of it is taken from the next."""
+        numbers, k, following = self.numbers, rows.k, rows.following
+        factor = numbers.divide(rows.sub, rows.pivot)
+        product = numbers.multiply(factor, rows.beside)
+        self.put_u(following, 0, numbers.subtract(rows.main, product))
+        self.put_u(k, 2, numbers.constant(0))
+
+        def column(j: Value) -> None:
+            taken = numbers.multiply(factor, self.get(k, j))
+            self.put(following, j, numbers.subtract(self.given(following, j), taken))
+
+        self.each_column(column)
+
+    def swap_rows(self, rows: _Rows, scale: Value) -> None:
+        """Emit: the next row becomes row k, and a multiple of it is taken from the old one."""
+        f, numbers, k, following = self.f, self.numbers, rows.k, rows.following
+        factor = numbers.divide(rows.pivot, rows.sub)
+        left = numbers.subtract(rows.beside, numbers.multiply(factor, rows.main))
+        zero = numbers.constant(0)
+        fill = numbers.subtract(zero, numbers.multiply(factor, rows.above))
+        self.put_u(k, 0, rows.sub)
+        self.put_u(k, 1, rows.main)
+        self.put_u(k, 2, self.where_inner(rows, rows.above))
+        fill = self.where_inner(rows, fill)
+        self.set_u(following, left, fill)
+
+        def column(j: Value) -> None:
+            mine, next_row = self.get(k, j), self.given(following, j)
+            taken = numbers.multiply(factor, next_row)
+            self.put(following, j, numbers.subtract(mine, taken))
+            self.put(k, j, next_row)
+
+        self.each_column(column)
+        f.store(f.add(numbers.magnitude(left), numbers.magnitude(fill)), scale)
+
+    def where_inner(self, rows: _Rows, value: Number) -> Number:
+        """Return a number of the second diagonal above the main one: 0 behind the matrix."""
+        pairs = zip(value, self.numbers.constant(0), strict=True)
+        return tuple(self.f.select(rows.inner, part, zero) for part, zero in pairs)
 
     # ---- back substitution
 

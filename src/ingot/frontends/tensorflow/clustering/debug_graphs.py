@@ -59,7 +59,9 @@ class GraphWriter:
         for number, cluster in names.items():
             marked.node[number].attr["_XlaCluster"].s = cluster.encode()
         self.write("mark_for_compilation", marked)
-        prefixes = [names.get(number) or _place(node) for number, node in enumerate(graph.nodes)]
+        prefixes = [
+            names.get(number) or _group_name(node) for number, node in enumerate(graph.nodes)
+        ]
         for node in marked.node:
             node.name = f"{prefixes[graph.numbers[node.name]]}/{node.name}"
             inputs = [_prefixed(text, graph, prefixes) for text in node.input]
@@ -68,7 +70,7 @@ class GraphWriter:
         self.write("mark_for_compilation_annotated", marked)
 
 
-def _place(node: Any) -> str:
+def _group_name(node: Any) -> str:
     return "varhandle" if node.op == "VarHandleOp" else "unclustered"
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Integer scalars as sums of products: what `begin` and `end` of a slice have in common.
 
-`x[i * 4 : i * 4 + 4]` in a loop is a slice of constant size at a place that only run time knows.
+`x[i * 4 : i * 4 + 4]` in a loop is a slice of constant size at an offset that only run time knows.
 `difference` finds that: both bounds are written as sums of integer multiples of products of
 instructions, through additions, multiplications, conversions and moves of elements.
 

@@ -81,12 +81,12 @@ def _forwards(b: TensorBuilder, diagonals: list[Instruction], right: Instruction
     def step(b: TensorBuilder, state: list[Instruction]) -> list[Instruction]:
         at, end, room, right, *diagonals = state
         value = row_at(b, right, at)
-        places = tuple(range(value.shape.rank - 1))
+        batch_axes = tuple(range(value.shape.rank - 1))
         for n, diagonal in enumerate(diagonals[1:], 1):
             before = row_at(b, room, b.binary("add", at, further - n))
-            weight = b.spread(row_at(b, diagonal, at), value.shape.dims, places)
+            weight = b.spread(row_at(b, diagonal, at), value.shape.dims, batch_axes)
             value = b.subtract(value, b.multiply(weight, before))
-        pivot = b.spread(row_at(b, diagonals[0], at), value.shape.dims, places)
+        pivot = b.spread(row_at(b, diagonals[0], at), value.shape.dims, batch_axes)
         room = with_row(b, room, b.binary("add", at, further), b.divide(value, pivot))
         return [b.binary("add", at, 1), end, room, right, *diagonals]
 

@@ -102,7 +102,7 @@ def batch_to_space(
     batch, *sides = x.shape.dims[: 1 + count]
     left = _divided(op, batch, int(str(dim_math.product(blocks))))
     x = b.reshape_to(x, (*blocks, left, *sides, *rest))
-    order = [count] + [place for n in range(count) for place in (count + 1 + n, n)]
+    order = [count] + [dimension for n in range(count) for dimension in (count + 1 + n, n)]
     x = b.transposed(x, [*order, *range(2 * count + 1, x.shape.rank)])
     whole: Sizes = tuple(size * block for size, block in zip(sides, blocks, strict=True))
     x = b.reshape_to(x, (left, *whole, *rest))

@@ -126,17 +126,17 @@ def _element(frame: Frame, value: Instruction, index: tuple[int, ...]) -> Instru
             value, index = _part(value, index)
         elif value.opcode == "reshape":
             (operand,) = value.operands
-            place = np.ravel_multi_index(index, value.shape.static_dims)
+            flat = np.ravel_multi_index(index, value.shape.static_dims)
             dims = operand.shape.static_dims
-            index = tuple(map(int, np.unravel_index(place, dims))) if dims else ()
+            index = tuple(map(int, np.unravel_index(flat, dims))) if dims else ()
             value = operand
         elif value.opcode == "broadcast":
             axes: tuple[int, ...] = value.attributes.dimensions
             index = tuple(index[axis] for axis in axes)
             value = value.operands[0]
         else:
-            for axis, place in enumerate(index):
-                value = b.sliced(value, axis, place, place + 1)
+            for axis, start in enumerate(index):
+                value = b.sliced(value, axis, start, start + 1)
             value, index = b.reshape_to(value, ()), ()
     return b.convert_to(value, dtype)
 

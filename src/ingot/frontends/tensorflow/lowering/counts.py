@@ -64,10 +64,10 @@ def _counted_by_rows(
     """Count each number in 0..size of each row, `[rows, size]`; `row`: of each number, `s64[n]`."""
     b, wide = op.b, op.b.convert_to(numbers, S64)
     limit = b.like(size, wide.shape)
-    place = b.add(b.multiply(row, limit), wide)
+    bin = b.add(b.multiply(row, limit), wide)
     inside = b.compare(wide, limit, direction="LT")
-    place = b.select(inside, place, b.like(-1, wide.shape))
-    return b.reshape_to(_counted(op, rows * size, place, weights), (rows, size))
+    bin = b.select(inside, bin, b.like(-1, wide.shape))
+    return b.reshape_to(_counted(op, rows * size, bin, weights), (rows, size))
 
 
 def _bincount(op: Op) -> Value:
@@ -132,8 +132,8 @@ def _histogram(op: Op) -> Value:
     start = b.spread(low, values.shape.dims)
     above = b.convert_to(b.subtract(b.maximum(values, start), start), F64)
     last = b.spread(b.binary("add", number, -1), values.shape.dims)
-    place = b.minimum(b.divide(above, b.spread(step, values.shape.dims)), last)
-    return _counted(op, count, b.convert_to(place, S32))
+    bin = b.minimum(b.divide(above, b.spread(step, values.shape.dims)), last)
+    return _counted(op, count, b.convert_to(bin, S32))
 
 
 RULES: dict[str, Rule] = {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Crops of boxes, resized to one size; and their gradients, of the images and of the boxes.
 
-Places between pixels are interpolated from the four pixels around them, or the nearest is taken.
+Positions between pixels are interpolated from the four pixels around them, or the nearest is taken.
 Source: TensorFlow's `kernels/image/crop_and_resize_op.cc`.
 """
 
@@ -27,16 +27,16 @@ from ingot.support.records import record
 
 
 @record
-class _Places:
-    """Places along one axis of the images, f32, and the sizes of that axis and of the crops."""
+class _Positions:
+    """Positions along one axis of the images, f32, and the sizes of that axis and of the crops."""
 
     at: Instruction
     size: Size
     count: int
 
     @staticmethod
-    def of(op: Op, boxes: Instruction, axis: int, size: Size, count: int) -> _Places:
-        """Return the places `[boxes, count]` that the crops take along axis 0 or 1."""
+    def of(op: Op, boxes: Instruction, axis: int, size: Size, count: int) -> _Positions:
+        """Return the positions `[boxes, count]` that the crops take along axis 0 or 1."""
         b, number = op.b, boxes.shape.dims[0]
         low, high = (
             b.spread(b.reshape_to(b.sliced(boxes, 1, n, n + 1), (number,)), (number, count), (0,))
@@ -45,10 +45,10 @@ class _Places:
         last = b.like(size - 1, low.shape)
         if count == 1:
             middle = b.multiply(b.binary("multiply", b.add(low, high), 0.5), last)
-            return _Places(middle, size, count)
+            return _Positions(middle, size, count)
         scale = b.binary("divide", b.multiply(b.subtract(high, low), last), count - 1)
         steps = _rounded_product(b, b.iota_of(F32, low.shape.dims, 1), scale)
-        return _Places(b.add(_rounded_product(b, low, last), steps), size, count)
+        return _Positions(b.add(_rounded_product(b, low, last), steps), size, count)
 
     def is_inside(self, b: TensorBuilder) -> Instruction:
         """Whether they lie on the images."""
@@ -72,20 +72,20 @@ class _Places:
 def _rounded_product(b: TensorBuilder, x: Instruction, y: Instruction) -> Instruction:
     """Return x * y in f32, rounded before it is added to anything.
 
-    The last place of a box that ends at the last pixel would else lie behind it by a rounding.
+    The last position of a box that ends at the last pixel would else lie behind it by a rounding.
     """
     return b.convert_to(b.multiply(b.convert_to(x, F64), b.convert_to(y, F64)), F32)
 
 
 @record
 class _Crops:
-    """The places of the crops of boxes: rows and columns; and the image of each box."""
+    """The positions of the crops of boxes: rows and columns; and the image of each box."""
 
     op: Op
     dims: Sizes
     image: Instruction
-    y: _Places
-    x: _Places
+    y: _Positions
+    x: _Positions
 
     @staticmethod
     def of(op: Op, dims: Sizes, counts: tuple[int, ...], boxes: int) -> _Crops:
@@ -98,7 +98,8 @@ class _Crops:
         text = "box_index has values outside [0, batch_size)"
         emit_assertion(b, b.reduced("and", known, (0,)), text, "OUT_OF_RANGE")
         y, x = (
-            _Places.of(op, sides, axis, dims[axis + 1], count) for axis, count in enumerate(counts)
+            _Positions.of(op, sides, axis, dims[axis + 1], count)
+            for axis, count in enumerate(counts)
         )
         return _Crops(op, dims, image, y, x)
 
@@ -112,18 +113,18 @@ class _Crops:
         return self.op.b.spread(part, self.whole, (0, axis + 1))
 
     def is_inside(self) -> Instruction:
-        """Whether places lie on the images."""
+        """Whether positions lie on the images."""
         b = self.op.b
         both = (self.spread(part.is_inside(b), n) for n, part in enumerate((self.y, self.x)))
         return b.and_(*both)
 
     def shares(self) -> tuple[Instruction, Instruction]:
-        """Return how far places are past the pixel before them: rows, columns."""
+        """Return how far positions are past the pixel before them: rows, columns."""
         b = self.op.b
         return self.spread(self.y.share(b), 0), self.spread(self.x.share(b), 1)
 
     def rows(self, down: str, right: str) -> Instruction:
-        """Return the rows of the flattened images nearest to the places, as two ops round."""
+        """Return the rows of the flattened images nearest to the positions, as two ops round."""
         b = self.op.b
         parts: list[Instruction] = []
         for n, (part, rounding) in enumerate(((self.y, down), (self.x, right))):
@@ -131,7 +132,7 @@ class _Crops:
         return row_index(b, self.dims, b.spread(self.image, self.whole, (0,)), parts[0], parts[1])
 
     def corners(self, rows: Instruction) -> list[Instruction]:
-        """Return the pixels around the places, f32: top left, top right, bottom left, right."""
+        """Return the pixels around the positions, f32: top left, top right, bottom left, right."""
         b = self.op.b
         return [
             b.convert_to(take(b, rows, self.rows(down, right)), F32) for down, right in _CORNERS
@@ -203,10 +204,10 @@ def _crop_boxes_gradient(op: Op) -> Value:
     )
     inside = crops.is_inside()
     columns: dict[int, Instruction] = {}
-    for axis, (slope, places) in enumerate(zip(slopes, (crops.y, crops.x), strict=True)):
+    for axis, (slope, positions) in enumerate(zip(slopes, (crops.y, crops.x), strict=True)):
         total = b.reduced("add", b.multiply(slope, gradient), (3,))
         total = b.select(inside, total, b.zeros(total.shape))
-        for side, weight in enumerate(places.end_slopes(b)):
+        for side, weight in enumerate(positions.end_slopes(b)):
             moved = b.multiply(total, b.spread(weight, total.shape.dims, (axis + 1,)))
             columns[axis + 2 * side] = b.reduced("add", moved, (1, 2))
     parts = [b.reshape_to(columns[n], (*columns[n].shape.dims, 1)) for n in range(4)]

@@ -51,10 +51,10 @@ def _greedy(op: Op) -> tuple[Value, ...]:
     whole = (batch * time,)
     found = positions(op, b.reshape_to(kept, whole))
     counts = scan(b, b.convert_to(kept, S64), 1, lambda b, x, y: b.add(x, y), 0)
-    place = b.binary("subtract", take(b, b.reshape_to(counts, whole), found), 1)
+    index = b.binary("subtract", take(b, b.reshape_to(counts, whole), found), 1)
     row = coordinates(b, found, (batch, time))[0]
     (count,) = found.shape.dims
-    indices = b.concatenated([row, b.reshape_to(place, (count, 1))], 1)
+    indices = b.concatenated([row, b.reshape_to(index, (count, 1))], 1)
     longest = b.reduced("maximum", b.reduced("add", b.convert_to(kept, S64), (1,)), (0,))
     ends = [b.size(batch), b.maximum(longest, b.constant(0, S64))]
     sizes = b.concatenated([b.reshape_to(end, (1,)) for end in ends], 0)

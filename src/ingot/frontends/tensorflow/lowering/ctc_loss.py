@@ -2,8 +2,8 @@
 """The loss of connectionist temporal classification, and its gradient by the scores.
 
 A path goes through the labels of a sequence with a blank before, between and behind them: it stays,
-goes one place on, or passes over a blank between different labels. Two loops over time add up the
-paths, forwards to each place and back from the end; all sequences go together.
+goes one position on, or passes over a blank between different labels. Two loops over time add up
+the paths, forwards to each position and back from the end; all sequences go together.
 
 Source: TensorFlow's `kernels/ctc_loss_op.cc`, `util/ctc/ctc_loss_calculator.h`.
 """
@@ -31,9 +31,9 @@ class _Labels:
     """The labels of all sequences.
 
     Attributes:
-        classes: of each place of a path, s32[batch, places]: blanks at the even ones.
+        classes: of each position of a path, s32[batch, positions]: blanks at the even ones.
         counts: labels of each sequence, s32[batch].
-        passes: whether a path may come to a place from the one before the last.
+        passes: whether a path may come to a position from the one before the last.
         missing: whether a sequence has fewer times than labels.
     """
 
@@ -68,12 +68,12 @@ def _labels(op: Op, blank: Instruction, lengths: Instruction) -> _Labels:
     assert_everywhere(b, b.compare(is_label, is_before, direction="EQ"), text)
 
     pairs = [b.reshape_to(item, (batch, columns, 1)) for item in (nothing, labels)]
-    places = b.reshape_to(b.concatenated(pairs, 2), (batch, 2 * columns))
-    places = b.concatenated([places, b.spread(blank, (batch, 1))], 1)
-    passes = b.compare(places, b.shifted(places, 1, 2, blank), direction="NE")
-    place = b.iota_of(S32, places.shape.dims, 1)
-    passes = b.and_(passes, b.compared("GT", place, 2))
-    return _Labels(places, counts, passes, b.compare(counts, lengths, direction="GT"))
+    classes = b.reshape_to(b.concatenated(pairs, 2), (batch, 2 * columns))
+    classes = b.concatenated([classes, b.spread(blank, (batch, 1))], 1)
+    passes = b.compare(classes, b.shifted(classes, 1, 2, blank), direction="NE")
+    position = b.iota_of(S32, classes.shape.dims, 1)
+    passes = b.and_(passes, b.compared("GT", position, 2))
+    return _Labels(classes, counts, passes, b.compare(counts, lengths, direction="GT"))
 
 
 def _added(b: TensorBuilder, terms: list[Instruction]) -> Instruction:
@@ -89,7 +89,7 @@ def _added(b: TensorBuilder, terms: list[Instruction]) -> Instruction:
 
 
 def _forwards(b: TensorBuilder, state: State) -> State:
-    """Paths to each place at time `at`, from those to the places at the time before."""
+    """Paths to each position at time `at`, from those to the positions at the time before."""
     at, end, before, room, scores, passes, lengths = state
     none = b.scalar(float("-inf"), before.shape.dtype)
     over = b.select(passes, b.shifted(before, 1, 2, none), b.spread(none, before.shape.dims))
@@ -102,7 +102,7 @@ def _forwards(b: TensorBuilder, state: State) -> State:
 
 
 def _backwards(b: TensorBuilder, state: State) -> State:
-    """Paths from each place to the end, and the share of all paths that go through it."""
+    """Paths from each position to the end, and the share of all paths that go through it."""
     left, end, behind, room, scores, passes, lengths, last, total = state
     at = b.binary("subtract", left, 1)
     none = b.scalar(float("-inf"), behind.shape.dtype)
@@ -127,7 +127,7 @@ def _is_left(b: TensorBuilder, state: State) -> Instruction:
 
 
 def _loss(op: Op) -> tuple[Value, ...]:
-    """Scores [time, batch, classes], the sparse labels' places and values, lengths."""
+    """Scores [time, batch, classes], the sparse labels' indices and values, lengths."""
     b, x = op.b, op.tensor(0)
     if op.attribute("preprocess_collapse_repeated", False):
         raise op.error("preprocess_collapse_repeated has no lowering")
@@ -151,17 +151,17 @@ def _loss(op: Op) -> tuple[Value, ...]:
     logs = log_softmax(b, x, (2,))
     dims = (time, *labels.classes.shape.dims)
     scores = take_elements(b, logs, b.spread(labels.classes, dims, (1, 2)), 2)
-    place = b.iota_of(S32, labels.classes.shape.dims, 1)
-    nowhere = b.like(float("-inf"), Shape.array(x.shape.dtype, place.shape.dims))
-    first = b.select(b.compared("EQ", place, 0), b.zeros(nowhere.shape), nowhere)
+    position = b.iota_of(S32, labels.classes.shape.dims, 1)
+    nowhere = b.like(float("-inf"), Shape.array(x.shape.dtype, position.shape.dims))
+    first = b.select(b.compared("EQ", position, 0), b.zeros(nowhere.shape), nowhere)
     zero, steps = b.constant(0, S32), b.convert_to(b.size(time), S32)
     state = [zero, steps, first, b.zeros(scores.shape), scores, labels.passes, lengths]
     _, _, paths, room, *_ = b.loop(state, _is_left, _forwards)
 
-    ends = b.spread(b.binary("multiply", labels.counts, 2), place.shape.dims, (0,))
+    ends = b.spread(b.binary("multiply", labels.counts, 2), position.shape.dims, (0,))
     is_end = b.or_(
-        b.compare(place, ends, direction="EQ"),
-        b.compare(b.binary("add", place, 1), ends, direction="EQ"),
+        b.compare(position, ends, direction="EQ"),
+        b.compare(b.binary("add", position, 1), ends, direction="EQ"),
     )
     last = b.select(is_end, b.zeros(nowhere.shape), nowhere)
     arrived = b.add(paths, last)
@@ -184,14 +184,14 @@ def _loss(op: Op) -> tuple[Value, ...]:
 
 
 def _by_class(op: Op, shares: Instruction, labels: _Labels, blank: Instruction) -> Instruction:
-    """Add the shares of the places [time, batch, places] that have the same class."""
+    """Add the shares of the positions [time, batch, positions] that have the same class."""
     b, classes = op.b, op.dims(0)[2]
-    time, batch, places = shares.shape.dims
-    half = (places - 1) // 2
+    time, batch, positions = shares.shape.dims
+    half = (positions - 1) // 2
 
     def of_labels(x: Instruction) -> Instruction:
         axis, rest = x.shape.rank - 1, x.shape.dims[:-1]
-        pairs = b.reshape_to(b.sliced(x, axis, 1, places), (*rest, half, 2))
+        pairs = b.reshape_to(b.sliced(x, axis, 1, positions), (*rest, half, 2))
         return b.reshape_to(b.sliced(pairs, axis + 1, 0, 1), (*rest, half))
 
     # Times lie last: a label's shares of all times are one row.

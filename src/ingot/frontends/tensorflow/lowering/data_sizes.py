@@ -58,7 +58,7 @@ def _where(op: Op) -> Value:
 
 
 def coordinates(b: TensorBuilder, flat: Instruction, dims: Sizes) -> list[Instruction]:
-    """Return the coordinates of places in an array of sizes `dims`, a column `[n, 1]` each."""
+    """Return the coordinates of elements in an array of sizes `dims`, a column `[n, 1]` each."""
     (count,) = flat.shape.dims
     columns: list[Instruction] = []
     rest = flat
@@ -98,14 +98,14 @@ def value_groups(op: Op, x: Instruction) -> tuple[Instruction, ...]:
     # Without -0, equal values are neighbours in the total order.
     keys = b.select(b.compared("EQ", x, 0), b.zeros(x.shape), x)
     by_value = sort_by_first(b, (keys, numbers), 0)
-    values, places = b.element_of(by_value, 0), b.element_of(by_value, 1)
+    values, indices = b.element_of(by_value, 0), b.element_of(by_value, 1)
     # The first of equal values, in the sorted order, is the one that comes first.
     before = b.shifted(values, 0, 1, b.scalar(0, x.shape.dtype))
     is_start = b.compared("EQ", numbers, 0)
     is_new = b.or_(is_start, b.compare(values, before, direction="NE"))
     one = b.like(1, numbers.shape)
     group = b.subtract(scan(b, b.convert_to(is_new, S64), 0, lambda b, x, y: b.add(x, y), 0), one)
-    return values, places, is_new, group
+    return values, indices, is_new, group
 
 
 def _unique(op: Op) -> tuple[Value, ...]:
@@ -120,16 +120,16 @@ def _unique(op: Op) -> tuple[Value, ...]:
         raise op.error("values that are not a vector have no lowering")
     if "V2" in op.node.op:
         op.axes(1, 1)  # Refuses another axis than the only one.
-    _, places, is_new, group = value_groups(op, x)
+    _, indices, is_new, group = value_groups(op, x)
     # Where each group's value comes first in `x`, then the groups in the order of that.
-    firsts = take(b, places, positions(op, is_new))
+    firsts = take(b, indices, positions(op, is_new))
     groups = b.iota_of(S64, firsts.shape.dims, 0)
     order = b.element_of(sort_by_first(b, (firsts, groups), 0), 1)
     rank = scatter_rows(op, "update", b.zeros(firsts.shape), order, groups)
-    index = scatter_rows(op, "update", b.zeros(places.shape), places, take(b, rank, group))
+    index = scatter_rows(op, "update", b.zeros(indices.shape), indices, take(b, rank, group))
     results: list[Value] = [take(b, x, take(b, firsts, order)), b.convert_to(index, op.result(1))]
     if "WithCounts" in op.node.op:
-        counts = scatter_rows(op, "add", b.zeros(firsts.shape), index, b.like(1, places.shape))
+        counts = scatter_rows(op, "add", b.zeros(firsts.shape), index, b.like(1, indices.shape))
         results.append(b.convert_to(counts, op.result(2)))
     return tuple(results)
 

@@ -63,9 +63,9 @@ def _one_hot(op: Op) -> Value:
     rank = indices.shape.rank
     axis = op.axis_of(int(op.attribute("axis", -1)), rank + 1)
     dims = (*indices.shape.dims[:axis], depth, *indices.shape.dims[axis:])
-    places = tuple(place for place in range(rank + 1) if place != axis)
+    axes = tuple(dimension for dimension in range(rank + 1) if dimension != axis)
     classes = b.iota_of(indices.shape.dtype, dims, axis)
-    chosen = b.compare(b.spread(indices, dims, places), classes, direction="EQ")
+    chosen = b.compare(b.spread(indices, dims, axes), classes, direction="EQ")
     return b.select(chosen, b.spread(on, dims), b.spread(off, dims))
 
 

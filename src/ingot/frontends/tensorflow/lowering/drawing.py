@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes drawn on images, and windows cut out of images at places that are data.
+"""Boxes drawn on images, and windows cut out of images at offsets that are data.
 
 Boxes are drawn one after the other, each as four lines: a later one covers those before it.
 
@@ -72,9 +72,9 @@ def _draw(b: TensorBuilder, state: list[Instruction]) -> list[Instruction]:
     of_image = b.emit("remainder", number, count)
     kinds = b.convert_to(b.size(colours.shape.dims[0]), S32)
     colour = row_at(b, colours, b.emit("remainder", of_image, kinds))
-    places = row_at(b, sides, number)
+    ends = row_at(b, sides, number)
     low, high = (
-        [b.reshape_to(b.sliced(places, 0, n, n + 1), ()) for n in part] for part in ((0, 1), (2, 3))
+        [b.reshape_to(b.sliced(ends, 0, n, n + 1), ()) for n in part] for part in ((0, 1), (2, 3))
     )
     for axis in (0, 1):
         for at in (low[axis], high[axis]):
@@ -139,15 +139,15 @@ def _glimpse(op: Op) -> Value:
     offsets = op.tensor(2)
     batch, *sizes, _ = image.shape.dims
     dims = (batch, *counts)
-    places: list[Instruction] = []
+    indices: list[Instruction] = []
     inside = b.like(True, Shape.array(PRED, dims))
     for axis, (size, count) in enumerate(zip(sizes, counts, strict=True)):
         offset = b.reshape_to(b.sliced(offsets, 1, axis, axis + 1), (batch,))
         start = truncate(b, _window_start(op, offset, size, count))
-        place = b.add(b.spread(start, dims, (0,)), b.iota_of(F32, dims, axis + 1))
-        inside = b.and_(inside, is_within(b, place, size))
-        places.append(held(b, place, size))
-    rows = row_index(b, image.shape.dims, b.iota_of(S32, dims, 0), *places)
+        index = b.add(b.spread(start, dims, (0,)), b.iota_of(F32, dims, axis + 1))
+        inside = b.and_(inside, is_within(b, index, size))
+        indices.append(held(b, index, size))
+    rows = row_index(b, image.shape.dims, b.iota_of(S32, dims, 0), *indices)
     made = take(b, rows_of(b, image), rows)
     shown = b.spread(inside, made.shape.dims, (0, 1, 2))
     return b.select(shown, made, b.zeros(made.shape))

@@ -150,8 +150,10 @@ def _reduction(function: Callable[[list[Any]], Any]) -> Fold:
         if array.dtype.kind == "f" or _symbolic(axes):
             return None
         # Raises for an axis that the array does not have.
-        places = set(normalize_axis_tuple(axes.ravel().tolist(), array.ndim, allow_duplicate=True))
-        if places != set(range(array.ndim)):
+        dimensions = set(
+            normalize_axis_tuple(axes.ravel().tolist(), array.ndim, allow_duplicate=True)
+        )
+        if dimensions != set(range(array.ndim)):
             return None
         keep = bool(op.attribute("keep_dims", False))
         total: Any = function([plain_size(item) for item in array.ravel()])
@@ -297,8 +299,8 @@ def _dynamic_stitch(op: Op, arrays: list[Array]) -> Array | None:
     count = max((int(index.max()) + 1 for index in indices if index.size), default=0)
     merged = object_array([0] * count)
     for index, part in zip(indices, data, strict=True):
-        for place, item in zip(index.ravel(), part.ravel(), strict=True):
-            merged[int(place)] = plain_size(item)
+        for row, item in zip(index.ravel(), part.ravel(), strict=True):
+            merged[int(row)] = plain_size(item)
     return merged
 
 
@@ -329,9 +331,9 @@ def _broadcast_gradient_args(op: Op, arrays: list[Array]) -> tuple[Array, ...]:
     return tuple(
         np.asarray(
             [
-                place
-                for place in range(rank)
-                if place < rank - len(shape) or shape[place - (rank - len(shape))] == 1
+                axis
+                for axis in range(rank)
+                if axis < rank - len(shape) or shape[axis - (rank - len(shape))] == 1
             ],
             np.int64,
         )

@@ -44,31 +44,31 @@ class _Axis:
         return self.starts.shape.static_dims[0] - 1
 
     def _ends(self) -> Instruction:
-        """Return the place after the last one of each window."""
+        """Return the index after the last one of each window."""
         ends = self.b.sliced(self.starts, 0, 1, self._windows() + 1)
         if self.overlapping:
             ends = self.b.binary("minimum", self.b.binary("add", ends, 1), self.size)
         return ends
 
     def counts(self) -> Instruction:
-        """Return how many places each window has."""
+        """Return how many pixels each window has."""
         return self.b.subtract(self._ends(), self.b.sliced(self.starts, 0, 0, self._windows()))
 
     def taps(self) -> Iterator[tuple[Instruction, Instruction]]:
-        """Yield the first, second, … place of each window, and whether it has so many."""
+        """Yield the index of each window's first, second, … pixel, and whether it has that many."""
         b = self.b
         first = b.sliced(self.starts, 0, 0, self._windows())
         for number in range(self.size // self._windows() + 1 + self.overlapping):
-            place = b.binary("add", first, number)
-            inside = b.compare(place, self._ends(), direction="LT")
-            yield b.binary("minimum", place, self.size - 1), inside
+            row = b.binary("add", first, number)
+            inside = b.compare(row, self._ends(), direction="LT")
+            yield b.binary("minimum", row, self.size - 1), inside
 
     def owners(self) -> Iterator[tuple[Instruction, Instruction | None]]:
-        """Yield the window of each place; then, where windows overlap, the one that ends at it."""
+        """Yield the window of each pixel; then, where windows overlap, the one that ends at it."""
         b = self.b
-        places = b.iota_of(S64, (self.size, self._windows()), 0)
+        rows = b.iota_of(S64, (self.size, self._windows()), 0)
         starts = b.sliced(self.starts, 0, 0, self._windows())
-        before = b.compared("LE", b.spread(starts, places.shape.dims, (1,)), places)
+        before = b.compared("LE", b.spread(starts, rows.shape.dims, (1,)), rows)
         window = b.binary("add", b.reduced("add", b.convert_to(before, S64), (1,)), -1)
         yield window, None
         if self.overlapping:
@@ -86,21 +86,21 @@ class _Grid:
     columns: _Axis
 
     def tapped(self, image: Instruction) -> Iterator[tuple[Instruction, Instruction, Instruction]]:
-        """Yield what each tap sees, which place that is, and whether it is in the window."""
+        """Yield what each tap sees, its index, and whether it is in the window."""
         b = self.rows.b
         for (row, in_row), (column, in_column) in product(self.rows.taps(), self.columns.taps()):
             part = take(b, take(b, image, row, 1), column, 2)
             dims = part.shape.dims
             inside = b.and_(b.spread(in_row, dims, (1,)), b.spread(in_column, dims, (2,)))
-            yield part, self._place(row, column, dims), inside
+            yield part, self._index(row, column, dims), inside
 
-    def _place(self, row: Instruction, column: Instruction, dims: Sizes) -> Instruction:
+    def _index(self, row: Instruction, column: Instruction, dims: Sizes) -> Instruction:
         b = self.rows.b
         first = b.spread(b.binary("multiply", row, self.columns.size), dims, (1,))
         return b.add(first, b.spread(column, dims, (2,)))
 
-    def returned(self, gradient: Instruction, place: Instruction | None = None) -> Instruction:
-        """Return the sum of the gradients of each place's windows; `place`: of one place alone."""
+    def returned(self, gradient: Instruction, wanted: Instruction | None = None) -> Instruction:
+        """Return the sum of the gradients of each pixel's windows; `wanted`: of these alone."""
         b = self.rows.b
         total: Instruction | None = None
         for (row, row_has), (column, column_has) in product(
@@ -113,10 +113,10 @@ class _Grid:
                 for flag, axis in ((row_has, 1), (column_has, 2))
                 if flag is not None
             ]
-            if place is not None:
+            if wanted is not None:
                 numbers = [b.iota_of(S64, (dims[axis],), 0) for axis in (1, 2)]
-                here = self._place(numbers[0], numbers[1], dims)
-                there = take(b, take(b, place, row, 1), column, 2)
+                here = self._index(numbers[0], numbers[1], dims)
+                there = take(b, take(b, wanted, row, 1), column, 2)
                 flags.append(b.compare(here, there, direction="EQ"))
             for flag in flags:
                 part = b.select(flag, part, b.zeros(part.shape))
@@ -125,7 +125,7 @@ class _Grid:
         return total
 
     def counts(self, shape: Shape) -> Instruction:
-        """Return how many places are in each window, for images of `shape`."""
+        """Return how many pixels are in each window, for images of `shape`."""
         b = self.rows.b
         rows, columns = (
             b.spread(axis.counts(), shape.dims, (n,))
@@ -156,7 +156,7 @@ def _increasing(b: TensorBuilder, state: State, size: int, windows: int) -> Inst
     inner = b.binary("add", b.iota_of(F64, (windows + 1,), 0), moved)
     starts = b.convert_to(b.emit("ceil", b.binary("multiply", inner, alpha)), S64)
     starts = b.sliced(b.binary("add", starts, -1), 0, 1, windows)
-    ends = [b.constant([place], S64) for place in (0, size)]
+    ends = [b.constant([edge], S64) for edge in (0, size)]
     return b.concatenated([ends[0], starts, ends[1]], 0)
 
 
@@ -212,19 +212,22 @@ def _average_pool(op: Op) -> tuple[Value, ...]:
 
 
 def _max_pool_gradient(op: Op) -> Value:
-    """A window's gradient goes to its greatest number's first place; to NaN's, if it begins so."""
+    """A window's gradient goes to its greatest number's first pixel; to NaN's, if it begins so."""
     b, image = op.b, op.tensor(0)
     sizes = [op.fixed(op.dims(0)[axis], "size of the image") for axis in (1, 2)]
     grid = _grid(op, op.tensors(3), sizes)
     greatest: Instruction | None = None
-    place: Instruction | None = None
+    where_greatest: Instruction | None = None
     for part, where, inside in grid.tapped(image):
-        if greatest is None or place is None:
-            greatest, place = part, where
+        if greatest is None or where_greatest is None:
+            greatest, where_greatest = part, where
             continue
         more = b.and_(inside, b.compare(part, greatest, direction="GT"))
-        greatest, place = b.select(more, part, greatest), b.select(more, where, place)
-    return grid.returned(op.tensor(2), place)
+        greatest, where_greatest = (
+            b.select(more, part, greatest),
+            b.select(more, where, where_greatest),
+        )
+    return grid.returned(op.tensor(2), where_greatest)
 
 
 def _average_pool_gradient(op: Op) -> Value:

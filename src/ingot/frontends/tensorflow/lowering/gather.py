@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers: elements or slices taken at computed places, and the coordinates of elements.
+"""Gathers: elements or slices taken at computed indices, and the coordinates of elements.
 
 An index out of range is an error (`index_checks`). It is never clamped to another row.
 """
@@ -24,8 +24,8 @@ def gather(
     """Take slices along `axis`: `operand[..., indices, ...]` within the batch dimensions."""
     dims = operand.shape.dims
     batch_dims = batch_dims + indices.shape.rank if batch_dims < 0 else batch_dims
-    for place in range(batch_dims):
-        if not op.b.same(dims[place], indices.shape.dims[place]):
+    for dimension in range(batch_dims):
+        if not op.b.same(dims[dimension], indices.shape.dims[dimension]):
             raise op.mismatch(0, 1)
     assert_inside(op.b, indices, dims[axis])
     return take(op.b, operand, indices, axis, batch_dims)
@@ -34,7 +34,7 @@ def gather(
 def gather_nd(op: Op, operand: Instruction, indices: Instruction) -> Instruction:
     """Take the slices at index vectors: the last dimension of `indices`.
 
-    Vectors that are no place are an error, or give zeros where the node's policy says so.
+    Vectors outside of the array are an error, or give zeros where the node's policy says so.
     """
     b = op.b
     *outer, depth = indices.shape.dims

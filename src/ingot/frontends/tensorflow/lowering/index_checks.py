@@ -75,9 +75,9 @@ def vectors_are_inside(b: TensorBuilder, indices: Instruction, dims: Sizes) -> I
     *outer, depth = indices.shape.dims
     assert isinstance(depth, int)
     inside = b.like(True, Shape.array(PRED, tuple(outer)))
-    for place in range(depth):
-        part = b.sliced(indices, len(outer), place, place + 1)
-        inside = b.and_(inside, are_inside(b, b.reshape_to(part, tuple(outer)), dims[place]))
+    for column in range(depth):
+        part = b.sliced(indices, len(outer), column, column + 1)
+        inside = b.and_(inside, are_inside(b, b.reshape_to(part, tuple(outer)), dims[column]))
     return inside
 
 

@@ -38,14 +38,14 @@ def _reverse_sequence(op: Op) -> Value:
     order = [batch, along, *(n for n in range(rank) if n not in (batch, along))]
     moved = b.transposed(x, order)
     size = (dims[batch], dims[along])
-    place = b.iota_of(S64, size, 1)
+    index = b.iota_of(S64, size, 1)
     lengths = b.convert_to(lengths, S64)
     assert_everywhere(b, b.compared("GE", lengths, 0), "seq_lens < 0")
     fits = b.compared("LE", lengths, b.scalar(size[1], S64))
     assert_everywhere(b, fits, f"seq_lens > input.dims({along})")
     length = b.spread(lengths, size, (0,))
-    mirrored = b.subtract(b.binary("add", length, -1), place)
-    source = b.select(b.compare(place, length, direction="LT"), mirrored, place)
+    mirrored = b.subtract(b.binary("add", length, -1), index)
+    source = b.select(b.compare(index, length, direction="LT"), mirrored, index)
     made = b.emit(
         "gather",
         moved,
@@ -58,7 +58,7 @@ def _reverse_sequence(op: Op) -> Value:
         index_vector_dim=2,
         slice_sizes=(1, 1, *moved.shape.dims[2:]),
     )
-    return b.transposed(made, [order.index(place) for place in range(rank)])
+    return b.transposed(made, [order.index(axis) for axis in range(rank)])
 
 
 def _mirror_pad_gradient(op: Op) -> Value:
@@ -79,7 +79,7 @@ def _mirror_pad_gradient(op: Op) -> Value:
     return gradient
 
 
-def _format_places(op: Op) -> list[int]:
+def _format_dimensions(op: Op) -> list[int]:
     """Return, for each dimension of the source format, where it is in the target format."""
     source = str(op.attribute("src_format", "NHWC"))
     target = str(op.attribute("dst_format", "NCHW"))
@@ -89,12 +89,12 @@ def _format_places(op: Op) -> list[int]:
 def _dim_map(op: Op) -> Value:
     """Translate dimension numbers from one data format to the other."""
     b = op.b
-    places = _format_places(op)
+    dimensions = _format_dimensions(op)
     x = op.tensor(0)
-    rank = len(places)
+    rank = len(dimensions)
     counted = b.select(b.compared("LT", x, 0), b.binary("add", x, rank), x)
     made = b.zeros(x.shape)
-    for source, target in enumerate(places):
+    for source, target in enumerate(dimensions):
         made = b.select(b.compared("EQ", counted, source), b.like(target, x.shape), made)
     return made
 

@@ -11,11 +11,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ingot.frontends.building.linalg import diagonal, identity, svd, transposed
-from ingot.frontends.building.products import conjugate, matrix_product
+from ingot.frontends.building.linalg import (
+    conjugate_transposed,
+    diagonal,
+    identity,
+    svd,
+)
+from ingot.frontends.building.products import matrix_product
 from ingot.frontends.tensorflow.lowering.linalg import matrices
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
@@ -26,10 +30,6 @@ _DEFICIENT = (
     "Input matrix was rank deficient or ill-conditioned. Try setting fast=False or provide a "
     "larger l2_regularizer > 0."
 )
-
-
-def _adjoint(b: TensorBuilder, x: Instruction) -> Instruction:
-    return conjugate(b, transposed(b, x))
 
 
 def _gram_solved(
@@ -58,7 +58,7 @@ def _gram_solved(
 def _by_cholesky(op: Op, a: Instruction, right: Instruction) -> Instruction:
     """Solve the normal equations on the shorter side of A."""
     b, weight = op.b, op.tensor(2)
-    adjoint = _adjoint(b, a)
+    adjoint = conjugate_transposed(b, a)
     rows, columns = (op.fixed(size, "shape") for size in a.shape.dims[-2:])
     if rows >= columns:
         return _gram_solved(op, adjoint, a, matrix_product(b, adjoint, right), weight)
@@ -77,10 +77,10 @@ def _by_singular_values(op: Op, a: Instruction, right: Instruction) -> Instructi
     # A comparison that NaN passes: it stays.
     is_zero = b.compare(s, limit, direction="LE")
     inverse = b.select(is_zero, b.zeros(s.shape), b.divide(b.like(1, s.shape), s))
-    rotated = matrix_product(b, _adjoint(b, u), right)
+    rotated = matrix_product(b, conjugate_transposed(b, u), right)
     wide = b.spread(inverse, rotated.shape.dims, tuple(range(rotated.shape.rank - 1)))
     return matrix_product(
-        b, _adjoint(b, vh), b.multiply(rotated, b.convert_to(wide, rotated.shape.dtype))
+        b, conjugate_transposed(b, vh), b.multiply(rotated, b.convert_to(wide, rotated.shape.dtype))
     )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 
 from ingot.frontends.building.linalg import (
+    conjugate_transposed,
     diagonal,
     eig,
     eigh,
@@ -26,7 +27,6 @@ from ingot.frontends.building.linalg import (
     schur,
     sign_and_logarithm,
     svd,
-    transposed,
     triangle_root,
 )
 from ingot.frontends.building.products import conjugate, dot
@@ -174,10 +174,10 @@ def _square_root(op: Op) -> Value:
     given = a.shape.dtype
     triangle, basis, info = schur(b, a if given.is_complex else b.complex(a, b.zeros(a.shape)))
     root = triangle_root(b, triangle)
-    places = tuple(range(a.shape.rank - 2))
+    batch_axes = tuple(range(a.shape.rank - 2))
     axis = a.shape.rank - 1
-    made = dot(b, basis, root, ((axis,), (axis - 1,)), (places, places))
-    made = dot(b, made, conjugate(b, basis), ((axis,), (axis,)), (places, places))
+    made = dot(b, basis, root, ((axis,), (axis - 1,)), (batch_axes, batch_axes))
+    made = dot(b, made, conjugate(b, basis), ((axis,), (axis,)), (batch_axes, batch_axes))
     found = b.compared("EQ", info, 0)
     if not given.is_complex:
         made, found = b.real(made), b.and_(found, _has_real_root(b, a))
@@ -212,14 +212,14 @@ def _svd(op: Op) -> tuple[Value, ...]:
     values = b.convert_to(_or_nan(b, found, s), op.result())
     if not wanted:
         return values, _empty(b, op.result(1)), _empty(b, op.result(2))
-    u, v = _or_nan(b, found, u), conjugate(b, transposed(b, _or_nan(b, found, vh)))
+    u, v = _or_nan(b, found, u), conjugate_transposed(b, _or_nan(b, found, vh))
     return values, b.convert_to(u, op.result(1)), b.convert_to(v, op.result(2))
 
 
 def _or_nan(b: TensorBuilder, found: Instruction, x: Instruction) -> Instruction:
     """Return what belongs to matrices for those that were factored, NaN for the others."""
-    places = tuple(range(found.shape.rank))
-    return b.select(b.spread(found, x.shape.dims, places), x, b.like(math.nan, x.shape))
+    axes = tuple(range(found.shape.rank))
+    return b.select(b.spread(found, x.shape.dims, axes), x, b.like(math.nan, x.shape))
 
 
 def _empty(b: TensorBuilder, element: DType) -> Instruction:

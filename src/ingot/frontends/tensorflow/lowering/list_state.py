@@ -60,7 +60,7 @@ def kind_of(found: TensorList, dims: Sizes) -> str:
 
 
 def assert_room(builder: TensorBuilder, found: TensorList, fits: Instruction) -> None:
-    """Assert that an element has its place in a list that grows."""
+    """Assert that an element fits into a list that grows."""
     assert found.buffer is not None
     kind = kind_of(found, found.buffer.shape.dims[1:])
     emit_assertion(builder, fits, room_text(kind, found.rows))

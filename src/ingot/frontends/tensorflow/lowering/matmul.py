@@ -19,11 +19,11 @@ def _mat_mul(op: Op) -> Value:
 
 
 def _product(op: Op, left: Instruction, right: Instruction) -> Value:
-    left_place = 0 if op.attribute("transpose_a", False) else 1
-    right_place = 1 if op.attribute("transpose_b", False) else 0
-    if not op.b.same(left.shape.dims[left_place], right.shape.dims[right_place]):
+    left_axis = 0 if op.attribute("transpose_a", False) else 1
+    right_axis = 1 if op.attribute("transpose_b", False) else 0
+    if not op.b.same(left.shape.dims[left_axis], right.shape.dims[right_axis]):
         raise op.mismatch(0, 1)
-    return dot(op.b, left, right, ((left_place,), (right_place,)))
+    return dot(op.b, left, right, ((left_axis,), (right_axis,)))
 
 
 def _batch_mat_mul(op: Op) -> Value:
@@ -39,14 +39,14 @@ def _batch_mat_mul(op: Op) -> Value:
     if batch is None:
         raise op.mismatch(0, 1)
     rank = len(batch)
-    left_place = rank if adjoint[0] else rank + 1
-    right_place = rank + 1 if adjoint[1] else rank
+    left_axis = rank if adjoint[0] else rank + 1
+    right_axis = rank + 1 if adjoint[1] else rank
     left = b.spread(left, (*batch, *left.shape.dims[-2:]))
     right = b.spread(right, (*batch, *right.shape.dims[-2:]))
-    if not b.same(left.shape.dims[left_place], right.shape.dims[right_place]):
+    if not b.same(left.shape.dims[left_axis], right.shape.dims[right_axis]):
         raise op.mismatch(0, 1)
-    places = tuple(range(rank))
-    return dot(b, left, right, ((left_place,), (right_place,)), (places, places))
+    batch_axes = tuple(range(rank))
+    return dot(b, left, right, ((left_axis,), (right_axis,)), (batch_axes, batch_axes))
 
 
 def _channel(op: Op, rank: int) -> int:
@@ -55,17 +55,17 @@ def _channel(op: Op, rank: int) -> int:
 
 def _bias_add(op: Op) -> Value:
     value, bias = op.tensor(0), op.tensor(1)
-    place = _channel(op, value.shape.rank)
-    if not op.b.same(value.shape.dims[place], bias.shape.dims[0]):
+    channel = _channel(op, value.shape.rank)
+    if not op.b.same(value.shape.dims[channel], bias.shape.dims[0]):
         raise op.mismatch(0, 1)
-    return op.b.add(value, op.b.spread(bias, value.shape.dims, (place,)))
+    return op.b.add(value, op.b.spread(bias, value.shape.dims, (channel,)))
 
 
 def _bias_add_gradient(op: Op) -> Value:
     gradient = op.tensor(0)
     rank = gradient.shape.rank
-    place = _channel(op, rank)
-    return op.b.summed(gradient, [axis for axis in range(rank) if axis != place])
+    channel = _channel(op, rank)
+    return op.b.summed(gradient, [axis for axis in range(rank) if axis != channel])
 
 
 def _einsum(op: Op) -> Value:
@@ -157,14 +157,14 @@ def _common_sizes(
 ) -> tuple[Instruction, Instruction]:
     """Expand dimensions of size 1 (ellipses broadcast), check all others."""
     sizes = [list(left.shape.dims), list(right.shape.dims)]
-    for place, label in enumerate(left_labels):
+    for axis, label in enumerate(left_labels):
         if label not in right_labels:
             continue
         other = right_labels.index(label)
-        fits = op.b.broadcast_dims((sizes[0][place],), (sizes[1][other],))
+        fits = op.b.broadcast_dims((sizes[0][axis],), (sizes[1][other],))
         if fits is None:
             raise op.mismatch(0, 1)
-        sizes[0][place] = sizes[1][other] = fits[0]
+        sizes[0][axis] = sizes[1][other] = fits[0]
     return op.b.spread(left, tuple(sizes[0])), op.b.spread(right, tuple(sizes[1]))
 
 
@@ -180,10 +180,10 @@ def _arranged(op: Op, operand: Instruction, labels: str, result: str) -> Value:
         return operand
     dims = tuple(operand.shape.dims[unique.index(label)] for label in result)
     spread = b.broadcast_to(operand, dims, tuple(result.index(label) for label in unique))
-    for place, label in enumerate(result):
+    for axis, label in enumerate(result):
         first = result.index(label)
-        if first != place:
-            on = b.compare(b.iota_of(S32, dims, first), b.iota_of(S32, dims, place), direction="EQ")
+        if first != axis:
+            on = b.compare(b.iota_of(S32, dims, first), b.iota_of(S32, dims, axis), direction="EQ")
             spread = b.select(on, spread, b.zeros(spread.shape))
     return spread
 

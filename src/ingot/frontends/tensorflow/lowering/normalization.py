@@ -29,10 +29,10 @@ def _batch_norm(op: Op) -> tuple[Value, ...]:
     scale, offset, old_mean, old_variance = op.tensors(1, 5)
     x = b.convert_to(given, scale.shape.dtype)
     channel = _channel(op, x)
-    place = (channel,)
+    channels = (channel,)
 
     def spread(vector: Instruction) -> Instruction:
-        return b.spread(vector, x.shape.dims, place)
+        return b.spread(vector, x.shape.dims, channels)
 
     if not op.attribute("is_training", True):
         average, variance = old_mean, old_variance
@@ -81,16 +81,16 @@ def _batch_norm_gradient(op: Op) -> tuple[Value, ...]:
     wide = scale.shape.dtype
     dy, x = (b.convert_to(item, wide) for item in op.tensors(0, 2))
     channel = _channel(op, x)
-    axes, place = _others(x, channel), (channel,)
+    axes, channels = _others(x, channel), (channel,)
     epsilon = float(op.attribute("epsilon", 1e-4))
     inverse = b.rsqrt(b.binary("add", variance, epsilon))
-    normal = b.normalized(x, average, inverse, place)
+    normal = b.normalized(x, average, inverse, channels)
     scale_gradient = b.reduced("add", b.multiply(dy, normal), axes)
     offset_gradient = b.reduced("add", dy, axes)
-    factor = b.spread(b.multiply(scale, inverse), x.shape.dims, place)
+    factor = b.spread(b.multiply(scale, inverse), x.shape.dims, channels)
     if op.attribute("is_training", True):
-        dy_mean = b.spread(mean(b, dy, axes, False), x.shape.dims, place)
-        both = b.spread(mean(b, b.multiply(dy, normal), axes, False), x.shape.dims, place)
+        dy_mean = b.spread(mean(b, dy, axes, False), x.shape.dims, channels)
+        both = b.spread(mean(b, b.multiply(dy, normal), axes, False), x.shape.dims, channels)
         dy = b.subtract(b.subtract(dy, dy_mean), b.multiply(normal, both))
     x_gradient = b.convert_to(b.multiply(factor, dy), op.result())
     empty = [b.zeros(Shape.array(op.result(n), (0,))) for n in (3, 4)]

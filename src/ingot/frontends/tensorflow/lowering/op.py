@@ -298,7 +298,7 @@ def of_operands(compute: OfTwo) -> Rule:
 
 
 def located(node: CapturedNode, error: UnsupportedError) -> UnsupportedError:
-    """Return `error` with the op, the node and the user's place, where it lacks them."""
+    """Return `error` with the op, the node and the user's location, where it lacks them."""
     found = error.diagnostic
     return type(error)(
         found.message,

@@ -55,9 +55,9 @@ class OpenAxis:
         With half-pixel centers `half` is subtracted: 0.5 counts from the middle of the first pixel.
         """
         b = self.op.b
-        place = b.iota_of(F32, (self.target,), 0)
-        place = b.binary("add", place, 0.5) if self.is_centered else place
-        made = b.multiply(place, b.spread(self.scale(), (self.target,)))
+        position = b.iota_of(F32, (self.target,), 0)
+        position = b.binary("add", position, 0.5) if self.is_centered else position
+        made = b.multiply(position, b.spread(self.scale(), (self.target,)))
         return b.binary("subtract", made, half) if self.is_centered else made
 
     def clamped(self, indices: Instruction) -> Instruction:
@@ -69,19 +69,19 @@ class OpenAxis:
 
 def nearest(axis: OpenAxis) -> Sequence[OpenTap]:
     """Return the one tap of a pixel."""
-    b, place = axis.op.b, axis.positions(half=0)
-    place = b.binary("add", place, 0.5) if axis.is_aligned else place
-    return [(b.convert_to(axis.clamped(b.floor(place)), S32), None)]
+    b, position = axis.op.b, axis.positions(half=0)
+    position = b.binary("add", position, 0.5) if axis.is_aligned else position
+    return [(b.convert_to(axis.clamped(b.floor(position)), S32), None)]
 
 
 def two_pixels(axis: OpenAxis) -> tuple[Instruction, Instruction, Instruction]:
     """Return the indices of the pixels on both sides, and the share of the upper one."""
-    b, place = axis.op.b, axis.positions()
-    floor = b.floor(place)
-    upper = b.minimum(b.ceil(place), b.like(axis.size - 1, place.shape))
+    b, position = axis.op.b, axis.positions()
+    floor = b.floor(position)
+    upper = b.minimum(b.ceil(position), b.like(axis.size - 1, position.shape))
     lower = b.minimum(b.maximum(floor, b.zeros(floor.shape)), upper)
     upper = b.maximum(upper, b.zeros(floor.shape))
-    return b.convert_to(lower, S32), b.convert_to(upper, S32), b.subtract(place, floor)
+    return b.convert_to(lower, S32), b.convert_to(upper, S32), b.subtract(position, floor)
 
 
 def linear(axis: OpenAxis) -> Sequence[OpenTap]:
@@ -94,9 +94,9 @@ def linear(axis: OpenAxis) -> Sequence[OpenTap]:
 def cubic(axis: OpenAxis) -> Sequence[OpenTap]:
     """Return the four taps of a pixel; see `resizing` on their weights."""
     b, a = axis.op.b, -0.5 if axis.is_centered else -0.75
-    place = axis.positions()
-    floor = b.floor(place)
-    share = b.binary("multiply", b.subtract(place, floor), _STEPS)
+    position = axis.positions()
+    floor = b.floor(position)
+    share = b.binary("multiply", b.subtract(position, floor), _STEPS)
     part = b.convert_to(b.emit("round-nearest-even", share), F64)
     part = b.binary("divide", part, _STEPS)
     weights = [b.convert_to(weight, F32) for weight in cubic_weights(b, part, a)]
@@ -116,8 +116,8 @@ def _of_pixels_inside(
     """Return weights that are 0 for pixels outside, and whose sum is 1."""
     zero = b.zeros(weights[0].shape)
     kept = [
-        b.select(b.compare(place, index, direction="EQ"), weight, zero)
-        for place, index, weight in zip(exact, indices, weights, strict=True)
+        b.select(b.compare(row, index, direction="EQ"), weight, zero)
+        for row, index, weight in zip(exact, indices, weights, strict=True)
     ]
     total = kept[0]
     for weight in kept[1:]:

@@ -57,14 +57,14 @@ class _Windows:
         return _Windows(kernel, tuple(known), strides, rates, before, tuple(counts))
 
     def taps(self) -> list[tuple[int, ...]]:
-        """Every place in the window, the last axis fastest."""
+        """The index of every tap of the window, the last axis fastest."""
         return list(np.ndindex(self.kernel))
 
     def _padding(self, tap: tuple[int, ...]) -> list[tuple[int, int, int]]:
-        """Return how many places the windows' tap is from each edge, and between windows."""
+        """Return how many pixels the windows' tap is from each edge, and between windows."""
         rows: list[tuple[int, int, int]] = []
-        for axis, place in enumerate(tap):
-            start = place * self.rates[axis] - self.before[axis]
+        for axis, index in enumerate(tap):
+            start = index * self.rates[axis] - self.before[axis]
             reach = (self.counts[axis] - 1) * self.strides[axis] + 1
             rows.append((start, self.sizes[axis] - start - reach, self.strides[axis] - 1))
         return [(0, 0, 0), *rows, (0, 0, 0)]
@@ -96,8 +96,8 @@ class _Windows:
         """Return in which windows `[rows, columns, 1]` a tap is inside the image."""
         flags: list[np.ndarray[Any, np.dtype[np.bool_]]] = []
         for axis, (start, _, between) in enumerate(self._padding(tap)[1:3]):
-            places = start + np.arange(self.counts[axis]) * (between + 1)
-            flags.append((places >= 0) & (places < self.sizes[axis]))
+            pixels = start + np.arange(self.counts[axis]) * (between + 1)
+            flags.append((pixels >= 0) & (pixels < self.sizes[axis]))
         return (flags[0][:, None] & flags[1])[:, :, None]
 
 
@@ -149,7 +149,7 @@ class _Dilation:
 
 
 def _dilation_of_image(op: Op) -> Value:
-    """A window without a greatest sum gives its gradient to its first place inside the image."""
+    """A window without a greatest sum gives its gradient to its first pixel inside the image."""
     b, gradient, found = op.b, op.tensor(2), _Dilation.of(op)
     windows, taps = found.windows, found.windows.taps()
     first = np.zeros((*windows.counts, 1), np.int32)

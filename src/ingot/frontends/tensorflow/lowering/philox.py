@@ -126,8 +126,8 @@ def unit_pair(
 
 def blocks(b: TensorBuilder, state: State, count: Size) -> list[Instruction]:
     """Return four `u32[count]`: the words of `count` blocks from the state on."""
-    places = ahead(b, state.low, state.high, b.iota_of(U64, (count,), 0))
-    return block_at(b, state.key, *places)
+    counters = ahead(b, state.low, state.high, b.iota_of(U64, (count,), 0))
+    return block_at(b, state.key, *counters)
 
 
 def interleaved(b: TensorBuilder, parts: list[Instruction], count: Size) -> Instruction:

@@ -12,7 +12,7 @@ from ingot.frontends.tensorflow.lowering.values import Size, Sizes
 from ingot.hlo.instruction import Instruction
 
 NEAREST = "round-nearest-afz"
-"""The opcode that rounds a place to the nearest pixel."""
+"""The opcode that rounds a coordinate to the nearest pixel."""
 
 
 def rows_of(b: TensorBuilder, image: Instruction) -> Instruction:
@@ -27,17 +27,19 @@ def row_index(
     """Return which row of images of size `dims` holds each pixel."""
     element = index_type(dims)
     total = b.convert_to(batch, element)
-    for place, size in ((y, dims[1]), (x, dims[2])):
-        total = b.add(b.multiply(total, b.like(size, total.shape)), b.convert_to(place, element))
+    for coordinate, size in ((y, dims[1]), (x, dims[2])):
+        total = b.add(
+            b.multiply(total, b.like(size, total.shape)), b.convert_to(coordinate, element)
+        )
     return total
 
 
-def is_within(b: TensorBuilder, place: Instruction, size: Size) -> Instruction:
-    """Whether places (floats) lie between the first and the last pixel of an axis."""
-    last = b.like(size - 1, place.shape)
-    return b.and_(b.compared("GE", place, 0), b.compare(place, last, direction="LE"))
+def is_within(b: TensorBuilder, coordinate: Instruction, size: Size) -> Instruction:
+    """Whether coordinates (floats) lie between the first and the last pixel of an axis."""
+    last = b.like(size - 1, coordinate.shape)
+    return b.and_(b.compared("GE", coordinate, 0), b.compare(coordinate, last, direction="LE"))
 
 
-def held(b: TensorBuilder, place: Instruction, size: Size) -> Instruction:
-    """Return places moved to the nearest end of an axis where they are outside."""
-    return b.clamp(b.zeros(place.shape), place, b.like(size - 1, place.shape))
+def held(b: TensorBuilder, coordinate: Instruction, size: Size) -> Instruction:
+    """Return coordinates moved to the nearest end of an axis where they are outside."""
+    return b.clamp(b.zeros(coordinate.shape), coordinate, b.like(size - 1, coordinate.shape))

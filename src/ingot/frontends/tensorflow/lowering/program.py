@@ -74,7 +74,7 @@ class Program:
     )
     computed: dict[str, None] = field(default_factory=dict[str, None])
     walked: list[str] = field(default_factory=list[str])
-    random_places: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    random_indices: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
 
     def __post_init__(self) -> None:
         self.effects = EffectsAnalysis(self.captured.library)
@@ -119,9 +119,9 @@ class Program:
         names = symbols_of((size,)) & self.computed.keys()
         return max((int(name.removeprefix(_COMPUTED)) for name in names), default=-1)
 
-    def random_place(self, function: str, node: str) -> int:
+    def random_index(self, function: str, node: str) -> int:
         """Return which element of the random state belongs to a node."""
-        return self.random_places.setdefault((function, node), len(self.random_places))
+        return self.random_indices.setdefault((function, node), len(self.random_indices))
 
     def input_dims(self, index: int, shape: tuple[int | None, ...]) -> Sizes:
         """Return the dimensions of input `index`; each unknown one is a symbol of its own."""
@@ -173,10 +173,10 @@ class Program:
 
 def metadata_of(node: CapturedNode) -> Metadata:
     """Return what HLO instructions say of the node that they come from."""
-    place = node.location
-    if place is None:
+    source = node.location
+    if source is None:
         return Metadata(node.op, node.name)
-    return Metadata(node.op, node.name, place.file, place.line)
+    return Metadata(node.op, node.name, source.file, source.line)
 
 
 def symbol_of(index: int, axis: int, *, is_lengths: bool = False) -> str:

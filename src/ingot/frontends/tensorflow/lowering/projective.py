@@ -24,32 +24,32 @@ from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
 
 
-def _mapped(b: TensorBuilder, mode: str, place: Instruction, size: Size) -> Instruction:
-    """Return places (f32) brought onto an axis of the image, as the fill mode says."""
-    whole, last = b.like(size, place.shape), b.like(size - 1, place.shape)
+def _mapped(b: TensorBuilder, mode: str, coordinate: Instruction, size: Size) -> Instruction:
+    """Return coordinates (f32) brought onto an axis of the image, as the fill mode says."""
+    whole, last = b.like(size, coordinate.shape), b.like(size - 1, coordinate.shape)
     if mode == "CONSTANT":
-        return place
-    below, above = b.compared("LT", place, 0), b.compare(place, last, direction="GT")
+        return coordinate
+    below, above = b.compared("LT", coordinate, 0), b.compare(coordinate, last, direction="GT")
     if mode == "REFLECT":
         twice = b.binary("multiply", whole, 2)
-        low = b.add(b.multiply(twice, b.floor(b.divide(b.negate(place), twice))), place)
+        low = b.add(b.multiply(twice, b.floor(b.divide(b.negate(coordinate), twice))), coordinate)
         mirrored = b.binary("add", b.negate(low), -1)
         far = b.compare(low, b.negate(whole), direction="LT")
         low = b.select(far, b.add(low, twice), mirrored)
-        high = b.subtract(place, b.multiply(twice, b.floor(b.divide(place, twice))))
+        high = b.subtract(coordinate, b.multiply(twice, b.floor(b.divide(coordinate, twice))))
         turned = b.binary("add", b.subtract(twice, high), -1)
         high = b.select(b.compare(high, whole, direction="GE"), turned, high)
-        place = b.select(below, low, b.select(above, high, place))
+        coordinate = b.select(below, low, b.select(above, high, coordinate))
     elif mode == "WRAP":
         step = b.maximum(last, b.like(1, last.shape))
-        turns = b.binary("add", b.floor(b.divide(b.negate(place), step)), 1)
-        low = b.add(place, b.multiply(whole, turns))
-        high = b.subtract(place, b.multiply(whole, b.floor(b.divide(place, step))))
-        place = b.select(below, low, b.select(above, high, place))
-    return held(b, place, size)
+        turns = b.binary("add", b.floor(b.divide(b.negate(coordinate), step)), 1)
+        low = b.add(coordinate, b.multiply(whole, turns))
+        high = b.subtract(coordinate, b.multiply(whole, b.floor(b.divide(coordinate, step))))
+        coordinate = b.select(below, low, b.select(above, high, coordinate))
+    return held(b, coordinate, size)
 
 
-def _source_places(op: Op, dims: Sizes) -> tuple[Instruction, Instruction, Instruction]:
+def _source_coordinates(op: Op, dims: Sizes) -> tuple[Instruction, Instruction, Instruction]:
     """Return where the result's pixels lie in the images, y and x, and whether anywhere."""
     b, matrices = op.b, op.tensor(1)
     count = matrices.shape.dims[0]
@@ -75,7 +75,7 @@ def _transform(op: Op) -> Value:
     b, image = op.b, op.tensor(0)
     batch, height, width, channels = image.shape.dims
     dims = (batch, *op.sizes(2, "output shape"))
-    y, x, there = _source_places(op, dims)
+    y, x, there = _source_coordinates(op, dims)
     mode = str(op.attribute("fill_mode", "CONSTANT")).upper()
     y, x = _mapped(b, mode, y, height), _mapped(b, mode, x, width)
     nearest = str(op.attribute("interpolation")).upper() == "NEAREST"
@@ -87,8 +87,8 @@ def _transform(op: Op) -> Value:
 
     def pixel(y: Instruction, x: Instruction) -> Instruction:
         inside = b.and_(is_within(b, y, height), is_within(b, x, width))
-        places = held(b, y, height), held(b, x, width)
-        found = take(b, rows, row_index(b, image.shape.dims, numbers, *places))
+        indices = held(b, y, height), held(b, x, width)
+        found = take(b, rows, row_index(b, image.shape.dims, numbers, *indices))
         return b.select(b.spread(inside, whole, (0, 1, 2)), found, fill)
 
     if nearest:
@@ -101,12 +101,12 @@ def _transform(op: Op) -> Value:
 def _interpolated(
     b: TensorBuilder, pixel: Callable[..., Instruction], y: Instruction, x: Instruction
 ) -> Instruction:
-    """Return the weighted sums of the four pixels around places, f32."""
+    """Return the weighted sums of the four pixels around coordinates, f32."""
     sides: list[list[tuple[Instruction, Instruction]]] = []
-    for place in (y, x):
-        low = b.floor(place)
+    for coordinate in (y, x):
+        low = b.floor(coordinate)
         high = b.binary("add", low, 1)
-        sides.append([(low, b.subtract(high, place)), (high, b.subtract(place, low))])
+        sides.append([(low, b.subtract(high, coordinate)), (high, b.subtract(coordinate, low))])
     total: Instruction | None = None
     for down, y_share in sides[0]:
         line: Instruction | None = None

@@ -170,8 +170,8 @@ def _dequantized_words(op: Op) -> Value:
     low, high = (float(op.attribute(name)) for name in ("min_range", "max_range"))
     *rest, last = x.shape.dims
     wide = b.spread(x, (*x.shape.dims, 4), tuple(range(x.shape.rank)))
-    place = b.iota_of(U32, wide.shape.dims, x.shape.rank)
-    shift = b.binary("multiply", b.subtract(b.like(3, place.shape), place), 8)
+    index = b.iota_of(U32, wide.shape.dims, x.shape.rank)
+    shift = b.binary("multiply", b.subtract(b.like(3, index.shape), index), 8)
     byte = b.binary("and", b.emit("shift-right-logical", wide, shift), 255)
     scaled = b.binary("multiply", b.convert_to(byte, BF16), (high - low) / 255)
     made = b.reshape_to(b.binary("add", scaled, low), (*rest, last * 4))

@@ -231,15 +231,15 @@ def state_in_node(op: Op, blocks: Size) -> State:
     variable = program.random_state
     if variable is None or variable not in op.frame.state:
         raise op.error("the node keeps a random state that is not known here", _OTHER_RANDOM)
-    place = program.random_place(op.scope.function.name, op.node.name)
+    index = program.random_index(op.scope.function.name, op.node.name)
     old = op.frame.tensor(op.frame.state[variable])
-    offset = element_at(b, old, place)
+    offset = element_at(b, old, index)
     moved = b.add(offset, b.scalar(blocks, S64))
     (nodes,) = variable.dims
-    parts = [b.sliced(old, 0, 0, place)] if place else []
+    parts = [b.sliced(old, 0, 0, index)] if index else []
     parts.append(b.reshape_to(moved, (1,)))
-    if place + 1 != nodes:
-        parts.append(b.sliced(old, 0, place + 1, nodes))
+    if index + 1 != nodes:
+        parts.append(b.sliced(old, 0, index + 1, nodes))
     op.frame.state[variable] = b.concatenated(parts, 0)
     return replace(seeded_state(op), low=_bits(b, offset, U64))
 

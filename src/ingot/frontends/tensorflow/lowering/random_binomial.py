@@ -126,7 +126,7 @@ def _binomial_numbers(
     p = b.select(mirrored, b.binary("add", b.negate(probs), 1), probs)
     few = b.compared("LT", b.multiply(counts, p), FEW)
     size = counts.shape.dims[0]
-    places = [
+    halves = [
         b.select(few, near, far)
         for near, far in zip(
             generators(b, state, size, _INVERSION_SKIP),
@@ -141,7 +141,7 @@ def _binomial_numbers(
         b.compare(counts, counts, direction="NE"), b.compare(probs, probs, direction="NE")
     )
     known = b.or_(b.or_(none, all_), unknown)
-    low, high = places
+    low, high = halves
     waiting = Waiting(0, _sum_of_gaps, _passed)
     made = counted(b, (state.key, low, high), [wide, wide_p], few, known, waiting, _try_binomial)
     made = b.select(mirrored, b.subtract(wide, made), made)

@@ -41,7 +41,7 @@ def _shuffled(op: Op, state: State) -> Value:
 def shuffled_order(b: TensorBuilder, state: State, rows: Size) -> Instruction:
     """Return which row comes where: row i is swapped with row i + word % (rows - i), in order.
 
-    What comes to place i stays there, so it goes to a result of its own: with one array, each step
+    What comes to index i stays there, so it goes to a result of its own: with one array, each step
     would read what it has written, and copy the array before.
     """
     numbers = b.iota_of(S32, (rows,), 0)

@@ -94,7 +94,7 @@ class _Candidate:
 
 
 @dataclass(slots=True)
-class _Place:
+class _Progress:
     """Where the loop is: batch, number in it, failed tries, whether the batch or all is over."""
 
     b: TensorBuilder
@@ -106,7 +106,7 @@ class _Place:
     each: Instruction
     total: Instruction
 
-    def place(self) -> Instruction:
+    def index(self) -> Instruction:
         """Which number of all is next."""
         return self.b.add(self.b.multiply(self.batch, self.each), self.sample)
 
@@ -114,17 +114,17 @@ class _Place:
         """Whether the batch, of which the last one may be short, has all its numbers."""
         b = self.b
         full = b.compare(self.sample, self.each, direction="GE")
-        return b.or_(full, b.compare(self.place(), self.total, direction="GE"))
+        return b.or_(full, b.compare(self.index(), self.total, direction="GE"))
 
     def take(self, batch: _Batches, candidate: _Candidate) -> None:
         """Keep a candidate that fits."""
         b = self.b
         wanted = b.and_(b.not_(self.is_full()), candidate.drawn)
         value = b.add(b.multiply(candidate.number, batch.deviation), batch.mean)
-        place = self.place()
-        old = row_at(b, self.made, place)
+        index = self.index()
+        old = row_at(b, self.made, index)
         kept = b.and_(wanted, candidate.fits)
-        self.made = with_row(b, self.made, place, b.select(kept, value, old))
+        self.made = with_row(b, self.made, index, b.select(kept, value, old))
         self.sample = b.add(self.sample, b.convert_to(kept, S64))
         missed = b.and_(wanted, b.not_(candidate.fits))
         tries = b.select(missed, b.binary("add", self.tries, 1), self.tries)
@@ -234,18 +234,18 @@ def _goes_on(b: TensorBuilder, values: list[Instruction]) -> Instruction:
 def _draw(b: TensorBuilder, values: list[Instruction]) -> list[Instruction]:
     """Draw one group, which is two blocks where uniform numbers are tried."""
     (key, low, high), arrays, count = values[:3], values[3:9], values[9]
-    place = _Place(b, *values[10:])
-    batch = _Batches(*(row_at(b, x, place.batch) for x in arrays))
+    progress = _Progress(b, *values[10:])
+    batch = _Batches(*(row_at(b, x, progress.batch) for x in arrays))
     one = b.constant(1, U64)
     words = philox.block_at(b, key, low, high)
     second = philox.ahead(b, low, high, one)
     words += philox.block_at(b, key, *second)
     flat = b.and_(b.not_(batch.normal), batch.uniform)
     for candidate in _candidates(b, batch, words):
-        place.take(batch, candidate)
-    place.next_batch()
+        progress.take(batch, candidate)
+    progress.next_batch()
     low, high = philox.ahead(b, *second, b.convert_to(flat, U64))
-    return [key, low, high, *arrays, count, *place.parts()]
+    return [key, low, high, *arrays, count, *progress.parts()]
 
 
 def _stateless(op: Op) -> Value:

@@ -51,26 +51,26 @@ def _scale(op: Op, size: int, target: int) -> np.float32:
 
 def _positions(op: Op, size: int, target: int) -> Array:
     """Return where each target pixel lies in the source, in source pixels."""
-    place = np.arange(target, dtype=np.float32)
+    positions = np.arange(target, dtype=np.float32)
     scale = _scale(op, size, target)
     if op.attribute("half_pixel_centers", False):
-        return (place + np.float32(0.5)) * scale - np.float32(0.5)
-    return place * scale
+        return (positions + np.float32(0.5)) * scale - np.float32(0.5)
+    return positions * scale
 
 
 def _nearest(op: Op, size: int, target: int) -> Taps:
-    place = _positions(op, size, target)
+    positions = _positions(op, size, target)
     if op.attribute("half_pixel_centers", False) or op.attribute("align_corners", False):
-        place = place + np.float32(0.5)
-    source = np.clip(np.floor(place), 0, size - 1).astype(int)[:, None]
+        positions = positions + np.float32(0.5)
+    source = np.clip(np.floor(positions), 0, size - 1).astype(int)[:, None]
     return Taps(source, np.ones(source.shape, np.float32))
 
 
 def _linear(op: Op, size: int, target: int) -> Taps:
-    place = _positions(op, size, target)
-    share = place - np.floor(place)
-    high = np.minimum(np.ceil(place), size - 1)
-    low = np.minimum(np.maximum(np.floor(place), 0), high)
+    positions = _positions(op, size, target)
+    share = positions - np.floor(positions)
+    high = np.minimum(np.ceil(positions), size - 1)
+    low = np.minimum(np.maximum(np.floor(positions), 0), high)
     return Taps(
         np.stack([low, np.maximum(high, 0)], 1).astype(int), np.stack([1 - share, share], 1)
     )
@@ -83,14 +83,14 @@ def _cubic(op: Op, size: int, target: int) -> Taps:
     """
     keys = bool(op.attribute("half_pixel_centers", False))
     a = np.float64(-0.5 if keys else -0.75)
-    place = _positions(op, size, target)
-    step = np.rint((place - np.floor(place)) * 1024).astype(int)
+    positions = _positions(op, size, target)
+    step = np.rint((positions - np.floor(positions)) * 1024).astype(int)
     near = np.stack([step, 1024 - step], 1) / 1024
     inner = ((a + 2) * near - (a + 3)) * near * near + 1
     far = near + 1
     outer = ((a * far - 5 * a) * far + 8 * a) * far - 4 * a
     weights = np.stack([outer[:, 0], inner[:, 0], inner[:, 1], outer[:, 1]], 1).astype(np.float32)
-    exact = np.floor(place).astype(int)[:, None] + np.arange(-1, 3)
+    exact = np.floor(positions).astype(int)[:, None] + np.arange(-1, 3)
     indices = np.clip(exact, 0, size - 1)
     if keys:
         weights[indices != exact] = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scatters and segment reductions: updates combined in at computed places.
+"""Scatters and segment reductions: updates combined into computed indices.
 
 HLO's scatter drops an index out of range, and so do `scatter_nd`, `scatter_rows` and `segments`. In
 the ops here it is an error, as in TensorFlow's kernels for CPU (`index_checks`). ScatterNd alone
@@ -32,7 +32,7 @@ from ingot.support.diagnostics import UnsupportedError
 def scatter_nd(
     op: Op, opcode: str, operand: Instruction, indices: Instruction, updates: Instruction
 ) -> Instruction:
-    """Combine slices into the places given by index vectors (the last dimension)."""
+    """Combine slices into the slices given by index vectors (the last dimension)."""
     dims = _update_dims(op, operand.shape.dims, indices)
     return scatter_vectors(op.b, opcode, operand, indices, _fitted(op, updates, dims))
 
@@ -68,7 +68,7 @@ def scatter_rows(
 
 
 def _fitted(op: Op, updates: Instruction, dims: Sizes) -> Instruction:
-    """Return the updates, or one for all places, with the sizes `dims`."""
+    """Return the updates, or one for all of them, with the sizes `dims`."""
     given = updates.shape.dims
     if not given:
         return op.b.spread(updates, dims)
@@ -85,11 +85,11 @@ def _misfit(op: Op, given: Sizes, dims: Sizes) -> UnsupportedError:
 
 
 def _new(op: Op) -> Value:
-    """ScatterNd: into zeros; what falls on one place is added."""
+    """ScatterNd: into zeros; what falls on one index is added."""
     indices, updates = op.tensor(0), op.tensor(1)
     shape = updates.shape.with_dims(op.sizes(2, "shape"))
     wanted = _update_dims(op, shape.dims, indices)
-    if wanted and not updates.shape.rank:  # The other ops put one update into all places.
+    if wanted and not updates.shape.rank:  # The other ops put one update everywhere.
         raise _misfit(op, (), wanted)
     scatter = checked_nd if op.attribute("bad_indices_policy", "") == "ERROR" else scatter_nd
     return scatter(op, "add", op.b.zeros(shape), indices, updates)

@@ -63,8 +63,8 @@ def _const(op: Op) -> Value:
 
 def resolve_reshape(op: Op, total: Size, wanted: Sizes) -> Sizes:
     """Return `wanted` with its -1 replaced so that there are `total` elements."""
-    open_places = [place for place, size in enumerate(wanted) if size == -1]
-    if not open_places:
+    open_axes = [axis for axis, size in enumerate(wanted) if size == -1]
+    if not open_axes:
         if not op.b.same(total, dim_math.product(wanted)):
             raise op.error(f"a tensor of {total} elements cannot take shape {list(wanted)}")
         return wanted
@@ -142,8 +142,8 @@ def _squeeze(op: Op) -> Value:
     for axis in axes:
         if not op.b.same(dims[axis], 1):
             raise op.error(f"cannot squeeze dimension {axis} of size {dims[axis]}")
-    dropped = axes or {place for place, size in enumerate(dims) if _is_one(op, size)}
-    kept = tuple(size for place, size in enumerate(dims) if place not in dropped)
+    dropped = axes or {dimension for dimension, size in enumerate(dims) if _is_one(op, size)}
+    kept = tuple(size for dimension, size in enumerate(dims) if dimension not in dropped)
     return op.b.reshape_to(op.tensor(0), kept)
 
 
@@ -155,8 +155,8 @@ def _concat(op: Op, parts: list[Instruction], axis: int) -> Value:
     whole = [part for part in parts if part.shape.dims[axis] != 0] or parts[:1]
     first = whole[0].shape.dims
     for part in whole[1:]:
-        for place, (left, right) in enumerate(zip(first, part.shape.dims, strict=True)):
-            if place != axis and not op.b.same(left, right):
+        for dimension, (left, right) in enumerate(zip(first, part.shape.dims, strict=True)):
+            if dimension != axis and not op.b.same(left, right):
                 raise op.error(
                     f"shapes {whole[0].shape.to_string(with_layout=False)} and "
                     f"{part.shape.to_string(with_layout=False)} cannot be joined along axis {axis}"
@@ -234,12 +234,12 @@ def _tile(op: Op) -> Value:
     operand = op.tensor(0)
     dims, repeats = operand.shape.dims, op.sizes(1, "multiples")
     middle: list[Size] = []
-    places: list[int] = []
+    axes: list[int] = []
     for size, repeat in zip(dims, repeats, strict=True):
         middle.append(repeat)
-        places.append(len(middle))
+        axes.append(len(middle))
         middle.append(size)
-    spread = op.b.broadcast_to(operand, tuple(middle), tuple(places))
+    spread = op.b.broadcast_to(operand, tuple(middle), tuple(axes))
     return op.b.reshape_to(
         spread, tuple(size * repeat for size, repeat in zip(dims, repeats, strict=True))
     )
@@ -338,7 +338,7 @@ def _lin_space(op: Op) -> Value:
 
 def _reverse(op: Op) -> Value:
     flags = op.array(1, "dimensions").ravel()
-    return _reversed(op, tuple(place for place, flag in enumerate(flags) if flag))
+    return _reversed(op, tuple(axis for axis, flag in enumerate(flags) if flag))
 
 
 def _reverse_v2(op: Op) -> Value:

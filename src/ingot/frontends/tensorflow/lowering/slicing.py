@@ -39,10 +39,10 @@ def _slice_at_runtime(op: Op, operand: Instruction, wanted: Sizes) -> Value:
     if -1 in wanted:
         raise op.error("a slice of unknown size begins at an index that is computed from data")
     begin, b = op.tensor(1), op.b
-    places = [b.reshape_to(b.sliced(begin, 0, n, n + 1), ()) for n in range(len(wanted))]
-    for place, whole, size in zip(places, operand.shape.dims, wanted, strict=True):
-        assert_inside(b, place, whole - size + 1)
-    return b.emit("dynamic-slice", operand, *places, dynamic_slice_sizes=wanted)
+    starts = [b.reshape_to(b.sliced(begin, 0, n, n + 1), ()) for n in range(len(wanted))]
+    for start, whole, size in zip(starts, operand.shape.dims, wanted, strict=True):
+        assert_inside(b, start, whole - size + 1)
+    return b.emit("dynamic-slice", operand, *starts, dynamic_slice_sizes=wanted)
 
 
 def _axes_of(strides: Strides) -> list[Entry]:
@@ -196,7 +196,7 @@ def _assign(op: Op) -> tuple[Value, ...]:
 
 
 def _placed(op: Op, into: Instruction, part: Instruction, strides: Strides) -> Instruction:
-    """Return `into` with `part` at the places that the strided slice takes."""
+    """Return `into` with `part` at the indices that the strided slice takes."""
     b = op.b
     entries = _axes_of(strides)
     dims = into.shape.dims
@@ -232,7 +232,7 @@ def _lengths(op: Op, entries: list[Entry], dims: Sizes) -> Sizes:
 def _spread_axis(
     op: Op, part: Instruction, mask: Instruction, axis: int, entry: Entry, size: Size
 ) -> tuple[Instruction, Instruction]:
-    """Put `part` and `mask` at their places along one axis of `size`."""
+    """Put `part` and `mask` at their indices along one axis of `size`."""
     b = op.b
     if entry.is_moving and entry.kind == "slice":
         return _moved(op, part, axis, entry, size), _moved(op, mask, axis, entry, size)

@@ -85,12 +85,12 @@ def _reduced(opcode: str) -> Rule:
         axes = axes or set(range(len(dims)))
         kept = [axis for axis in range(len(dims)) if axis not in axes]
         sizes = tuple(dims[axis] for axis in kept)
-        places = _columns(op, indices, kept)
+        kept_indices = _columns(op, indices, kept)
         into = b.like(neutral(opcode, values.shape.dtype), values.shape.with_dims(sizes))
-        made = checked_nd(op, opcode, into, places, values)
+        made = checked_nd(op, opcode, into, kept_indices, values)
         if opcode != "add":
             flags = b.like(True, Shape.array(PRED, values.shape.dims))
-            some = scatter_nd(op, "or", b.zeros(Shape.array(PRED, sizes)), places, flags)
+            some = scatter_nd(op, "or", b.zeros(Shape.array(PRED, sizes)), kept_indices, flags)
             made = b.select(some, made, b.zeros(made.shape))
         if op.attribute("keep_dims", False):
             ones = tuple(1 if axis in axes else size for axis, size in enumerate(dims))
@@ -109,13 +109,13 @@ def _reordered(op: Op) -> tuple[Value, ...]:
             f"Number of elements of the shape ({len(dims)}) and columns of the indices "
             f"({indices.shape.dims[1]}) do not match"
         )
-    place = row_major(b, indices, dims)
-    order = b.element_of(sort_by_first(b, (place, b.iota_of(S64, place.shape.dims, 0)), 0), 1)
+    offset = row_major(b, indices, dims)
+    order = b.element_of(sort_by_first(b, (offset, b.iota_of(S64, offset.shape.dims, 0)), 0), 1)
     return take(b, indices, order), take(b, values, order)
 
 
 def _with_dense(opcode: str) -> Rule:
-    """Combine each value with the dense element at its place; the dense operand is broadcast."""
+    """Combine each value with the dense element at its index; the dense operand is broadcast."""
 
     def rule(op: Op) -> Value:
         b = op.b
@@ -192,10 +192,10 @@ def _chosen_segments_gradient(kind: str) -> Rule:
     def rule(op: Op) -> tuple[Value, ...]:
         b = op.b
         _, rows = _chosen_rows(op, kind)
-        values, places, is_new, group = value_groups(op, op.tensor(1))
+        values, order, is_new, group = value_groups(op, op.tensor(1))
         firsts = positions(op, is_new)
         zeros = b.zeros(rows.shape.with_dims((*firsts.shape.dims, *rows.shape.dims[1:])))
-        made = scatter_rows(op, "add", zeros, group, take(b, rows, places))
+        made = scatter_rows(op, "add", zeros, group, take(b, rows, order))
         return b.convert_to(made, op.result()), take(b, values, firsts)
 
     return rule

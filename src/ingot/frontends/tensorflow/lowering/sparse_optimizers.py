@@ -36,21 +36,26 @@ _INDICES = {
 """By the op's name, which operand the indices are; the gradient is the one before them."""
 
 
-def _on_rows(rule: Rule, place: int) -> Rule:
-    """Return the rule that applies the dense `rule` to the rows that operand `place` chooses."""
+def _on_rows(rule: Rule, indices_at: int) -> Rule:
+    """Return the rule that applies the dense `rule` to chosen rows.
+
+    Args:
+        rule: updates all rows of its variables.
+        indices_at: the number of the operand that chooses rows.
+    """
 
     def sparse(op: Op) -> tuple[Value, ...]:
         b, variables = op.b, [item for item in op.values if isinstance(item, Variable)]
         olds = [read(op, n) for n in range(len(variables))]
-        indices, gradient = op.tensor(place), op.tensor(place - 1)
+        indices, gradient = op.tensor(indices_at), op.tensor(indices_at - 1)
         _check(op, olds[0], indices, gradient)
         if indices.shape.dims == (0,):
             return ()
         rows, sources, times = _in_order(b, indices)
         rounds = b.binary("add", b.reduced("maximum", times, (0,)), 1)
         operands = op.tensors(len(variables))
-        del operands[place - len(variables)]
-        operands[place - 1 - len(variables)] = take(b, gradient, sources)
+        del operands[indices_at - len(variables)]
+        operands[indices_at - 1 - len(variables)] = take(b, gradient, sources)
 
         def step(inner: TensorBuilder, state: list[Instruction]) -> list[Instruction]:
             number, rounds, rows, times, *rest = state
@@ -108,6 +113,6 @@ def _in_order(b: TensorBuilder, indices: Instruction) -> list[Instruction]:
 
 
 RULES: dict[str, Rule] = {
-    f"ResourceSparseApply{name}": _on_rows(optimizers.RULES[f"ResourceApply{name}"], place)
-    for name, place in _INDICES.items()
+    f"ResourceSparseApply{name}": _on_rows(optimizers.RULES[f"ResourceApply{name}"], indices_at)
+    for name, indices_at in _INDICES.items()
 }

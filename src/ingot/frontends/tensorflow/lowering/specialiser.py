@@ -32,16 +32,16 @@ class Specialiser:
         self._captured, self._binding, self._arguments = captured, binding, arguments
         self._known: dict[int, Known] = {}
         self._fixed: dict[str, int] = {}
-        self._places: dict[str, tuple[int, int, int]] = {}
+        self._sources: dict[str, tuple[int, int, int]] = {}
         for number, parameter in enumerate(binding.parameters):
             shape = parameter.shape_of(captured.inputs[parameter.input]) or ()
             for axis, size in enumerate(shape):
                 if size is None:
                     symbol = symbol_of(parameter.input, axis, is_lengths=parameter.is_lengths)
-                    self._places[symbol] = (number, axis, parameter.input)
+                    self._sources[symbol] = (number, axis, parameter.input)
         self._equalities = Equalities()
         if arguments is not None and arguments.exact is not None:
-            self._fix_sizes(self._places, arguments.exact)
+            self._fix_sizes(self._sources, arguments.exact)
         for number, value in list(arguments.values.items()) if arguments is not None else ():
             self._fix_value(binding.parameters[number].input, value.reason)
 
@@ -101,13 +101,13 @@ class Specialiser:
 
     def _size_of(self, symbol: str) -> int:
         assert self._arguments is not None
-        number, axis, _ = self._places[symbol]
+        number, axis, _ = self._sources[symbol]
         return self._arguments.dims(number)[axis]
 
     def _fix_sizes(self, symbols: Iterable[str], reason: Reason) -> None:
         assert self._arguments is not None
         for symbol in sorted(symbols):
-            number, axis, index = self._places[symbol]
+            number, axis, index = self._sources[symbol]
             name = self._captured.inputs[index].name
             self._fixed[symbol] = self._arguments.size(number, axis, name, reason)
         if not all(self._equalities.fix(name, size) for name, size in self._fixed.items()):

@@ -66,16 +66,16 @@ def _rows(op: Op, number: int) -> Instruction:
 
 def _merged(op: Op, indices: list[Array]) -> Value:
     rows: dict[int, Instruction] = {}
-    for number, places in enumerate(indices):
+    for number, targets in enumerate(indices):
         flat = _rows(op, number)
-        for source, place in enumerate(places.ravel()):
-            rows[int(place)] = op.b.sliced(flat, 0, source, source + 1)
+        for source, row in enumerate(targets.ravel()):
+            rows[int(row)] = op.b.sliced(flat, 0, source, source + 1)
     if not rows:
         some = _rows(op, 0)
         return op.b.zeros(some.shape.with_dims((0, *some.shape.dims[1:])))
     some = next(iter(rows.values()))
     empty = op.b.zeros(some.shape)
-    return op.b.concatenated([rows.get(place, empty) for place in range(max(rows) + 1)], 0)
+    return op.b.concatenated([rows.get(row, empty) for row in range(max(rows) + 1)], 0)
 
 
 def _difference(op: Op) -> tuple[Value, ...]:
@@ -102,14 +102,14 @@ def _is_among(op: Op, x: Instruction, y: Instruction) -> Instruction:
         return b.zeros(x.shape.with_dtype(PRED))
     numbers = b.iota_of(S64, (count,), 0)
     ordered = sort_by_first(b, (both, numbers), 0)
-    values, places = b.element_of(ordered, 0), b.element_of(ordered, 1)
+    values, order = b.element_of(ordered, 0), b.element_of(ordered, 1)
     previous = b.shifted(values, 0, 1, b.scalar(0, values.shape.dtype))
     starts = b.or_(b.compared("EQ", numbers, 0), b.compare(values, previous, direction="NE"))
     marks = b.select(starts, numbers, b.zeros(numbers.shape))
     first = scan(b, marks, 0, lambda b, left, right: b.maximum(left, right), 0)
-    limit = b.like(before, places.shape)
-    found = b.convert_to(b.compare(take(b, places, first), limit, direction="LT"), S32)
-    whole = scatter_rows(op, "update", b.zeros(Shape.array(S32, (count,))), places, found)
+    limit = b.like(before, order.shape)
+    found = b.convert_to(b.compare(take(b, order, first), limit, direction="LT"), S32)
+    whole = scatter_rows(op, "update", b.zeros(Shape.array(S32, (count,))), order, found)
     return b.compared("NE", b.sliced(whole, 0, before, count), 0)
 
 

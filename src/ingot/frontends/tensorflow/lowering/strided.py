@@ -107,17 +107,17 @@ class _Reader:
             )
             raise located(self.op.node, UnsupportedError(text, code="INGOT0312"))
         entries: list[Entry] = []
-        for place, stride in enumerate(strides):
-            if ellipsis >> place & 1:
+        for number, stride in enumerate(strides):
+            if ellipsis >> number & 1:
                 entries.extend(Entry("slice") for _ in range(self.rank - named))
-            elif masks["new_axis"] >> place & 1:
+            elif masks["new_axis"] >> number & 1:
                 entries.append(Entry("new"))
-            elif masks["shrink_axis"] >> place & 1:
-                begin = self._bound(self.first, place)
+            elif masks["shrink_axis"] >> number & 1:
+                begin = self._bound(self.first, number)
                 entries.append(Entry("index", begin, is_checked=self.result is not None))
             else:
-                begin = None if masks["begin"] >> place & 1 else self._bound(self.first, place)
-                end = None if masks["end"] >> place & 1 else self._bound(self.first + 1, place)
+                begin = None if masks["begin"] >> number & 1 else self._bound(self.first, number)
+                end = None if masks["end"] >> number & 1 else self._bound(self.first + 1, number)
                 done = sum(entry.kind != "index" for entry in entries)
                 axis = sum(entry.kind != "new" for entry in entries)
                 entries.append(self._slice(begin, end, stride, done, axis))
@@ -130,13 +130,13 @@ class _Reader:
         begin: Size | Instruction | None,
         end: Size | Instruction | None,
         stride: int,
-        place: int,
+        dimension: int,
         axis: int,
     ) -> Entry:
-        """Return the entry of a slice of dimension `axis`, which is `place` of the result."""
+        """Return the entry of a slice of dimension `axis`, which is `dimension` of the result."""
         if stride > 0 and self.result is not None and self._is_moving(begin, end):
             # Where the forward slice lay inside, so does its gradient.
-            size = self.result[place]
+            size = self.result[dimension]
             span = size if stride == 1 else (size - 1) * stride + 1
             first = begin if isinstance(begin, Instruction) else self.op.b.size(begin or 0)
             return Entry("slice", first, None, stride, span, is_checked=True)
@@ -167,9 +167,9 @@ class _Reader:
             if bound is None:
                 return default
             given = bound if isinstance(bound, Instruction) else b.size(bound)
-            place = b.convert_to(given, S64)
-            place = b.select(b.compared("LT", place, 0), b.add(place, whole), place)
-            return b.clamp(zero, place, whole)
+            index = b.convert_to(given, S64)
+            index = b.select(b.compared("LT", index, 0), b.add(index, whole), index)
+            return b.clamp(zero, index, whole)
 
         low = inside(begin, zero)
         span = b.maximum(b.subtract(inside(end, whole), low), zero)
@@ -230,31 +230,31 @@ class _Reader:
         room = self.op.dims(0)[axis] - most - counter.most * times
         return isinstance(room, int) and room < 0
 
-    def _bound(self, operand: int, place: int) -> Size | Instruction:
+    def _bound(self, operand: int, number: int) -> Size | Instruction:
         value = self.op.values[operand]
         if isinstance(value, Known):
-            return _item(value.array, place)
-        packed = _packed_item(self.op, operand, place)
+            return _item(value.array, number)
+        packed = _packed_item(self.op, operand, number)
         if packed is not None:
             return packed
         vector = self.op.tensor(operand)
-        return self.op.b.reshape_to(self.op.b.sliced(vector, 0, place, place + 1), ())
+        return self.op.b.reshape_to(self.op.b.sliced(vector, 0, number, number + 1), ())
 
 
-def _item(array: Array, place: int) -> Size:
-    item = array.ravel()[place]
+def _item(array: Array, number: int) -> Size:
+    item = array.ravel()[number]
     return item if isinstance(item, Dim) else int(item)
 
 
-def _packed_item(op: Op, operand: int, place: int) -> Size | Instruction | None:
-    """Return element `place` of a vector that was packed from scalars.
+def _packed_item(op: Op, operand: int, number: int) -> Size | Instruction | None:
+    """Return element `number` of a vector that was packed from scalars.
 
     `x[i, :k]` packs the run-time `i` with the known bounds of other dimensions.
     """
     made = op.scope.packed.get(op.node.inputs[operand])
-    if made is None or place >= len(made):
+    if made is None or number >= len(made):
         return None
-    value = made[place]
+    value = made[number]
     if isinstance(value, Instruction):
         return op.b.reshape_to(value, ())
     return _item(value.array, 0) if isinstance(value, Known) else None
@@ -282,12 +282,12 @@ def bounds(entry: Entry, size: Size, *, is_computed: bool) -> tuple[Size, Size]:
 def _computed_bounds(entry: Entry, size: Size) -> tuple[Size, Size]:
     """Return `bounds` that hold for every size; `x[2:]` and `x[:-2]` are equally long."""
 
-    def inside(place: Size) -> Size:
-        if not isinstance(place, int):
-            return clamp(place, size)
-        if place < 0:
-            return dim_math.maximum(size + place, 0)
-        return size - dim_math.maximum(size - place, 0)
+    def inside(index: Size) -> Size:
+        if not isinstance(index, int):
+            return clamp(index, size)
+        if index < 0:
+            return dim_math.maximum(size + index, 0)
+        return size - dim_math.maximum(size - index, 0)
 
     assert not isinstance(entry.begin, Instruction)
     start = 0 if entry.begin is None else inside(entry.begin)
@@ -299,30 +299,30 @@ def _computed_bounds(entry: Entry, size: Size) -> tuple[Size, Size]:
 _NO_LIMIT = 2**31 - 1
 
 
-def clamp(place: Size, size: Size) -> Size:
+def clamp(index: Size, size: Size) -> Size:
     """Return a slice bound, negative ones counted from the end, held inside 0..size."""
-    if isinstance(place, int) and isinstance(size, int):
-        return min(max(place + size if place < 0 else place, 0), size)
-    if isinstance(place, int):
-        return _clamp_number(place, size)
-    return place if place == size or _inside(place, size) else dim_math.minimum(place, size)
+    if isinstance(index, int) and isinstance(size, int):
+        return min(max(index + size if index < 0 else index, 0), size)
+    if isinstance(index, int):
+        return _clamp_number(index, size)
+    return index if index == size or _inside(index, size) else dim_math.minimum(index, size)
 
 
-def _clamp_number(place: int, size: Size) -> Size:
-    if place in (0, 1):
-        return place
-    if place == -1:
+def _clamp_number(index: int, size: Size) -> Size:
+    if index in (0, 1):
+        return index
+    if index == -1:
         return size - 1
-    if place >= _NO_LIMIT:
+    if index >= _NO_LIMIT:
         return size
-    if place < 0:
-        return dim_math.maximum(size + place, 0)
-    return dim_math.minimum(place, size)
+    if index < 0:
+        return dim_math.maximum(size + index, 0)
+    return dim_math.minimum(index, size)
 
 
-def _inside(place: Size, size: Size) -> bool:
+def _inside(index: Size, size: Size) -> bool:
     """Whether a symbolic bound is provably at most `size`: size minus a number."""
-    gap = size - place
+    gap = size - index
     return isinstance(gap, int) and gap >= 0
 
 

@@ -50,8 +50,8 @@ def _area(b: TensorBuilder, sides: list[Instruction]) -> Instruction:
 
 def overlap(b: TensorBuilder, sides: list[Instruction], best: Instruction) -> Instruction:
     """Return the intersection over the union of each box with the best of its row."""
-    place = b.reshape_to(best, (*best.shape.dims, 1))
-    one = [b.spread(take(b, side, place, 1, 1), side.shape.dims) for side in sides]
+    index = b.reshape_to(best, (*best.shape.dims, 1))
+    one = [b.spread(take(b, side, index, 1, 1), side.shape.dims) for side in sides]
     top, left = (b.maximum(*pair) for pair in zip(sides[:2], one[:2], strict=True))
     bottom, right = (b.minimum(*pair) for pair in zip(sides[2:], one[2:], strict=True))
     zero = b.zeros(top.shape)

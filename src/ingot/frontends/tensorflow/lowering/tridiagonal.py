@@ -37,8 +37,8 @@ def _solve(op: Op) -> Value:
     if right.shape.size == 0:
         return op.tensor(1)
     rows = [
-        b.reshape_to(b.sliced(packed, rank - 2, place, place + 1), (*batch, m))
-        for place in range(3)
+        b.reshape_to(b.sliced(packed, rank - 2, diagonal, diagonal + 1), (*batch, m))
+        for diagonal in range(3)
     ]
     above, main, below = rows
     # What lies outside of the matrix is not looked at by TensorFlow; LAPACK wants it finite.

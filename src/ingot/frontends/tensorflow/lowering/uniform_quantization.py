@@ -157,9 +157,9 @@ def _quantized_rows(op: Op, batch: int) -> tuple[Instruction, Instruction]:
     one, none = b.like(1, scale.shape), b.zeros(scale.shape)
     scale, inverse = b.select(ranged, scale, one), b.select(ranged, inverse, none)
     zero = b.select(ranged, _zero_point(b, b.convert_to(scale, F64), least, most), none)
-    dims, place = x.shape.dims, (batch,)
-    spread = b.spread(zero, dims, place)
-    steps = b.floor(b.binary("add", b.multiply(x, b.spread(inverse, dims, place)), 0.5))
+    dims, batch_axes = x.shape.dims, (batch,)
+    spread = b.spread(zero, dims, batch_axes)
+    steps = b.floor(b.binary("add", b.multiply(x, b.spread(inverse, dims, batch_axes)), 0.5))
     low, high = (b.like(end, x.shape) for end in (_LEAST, _MOST))
     held = b.minimum(b.maximum(b.add(steps, spread), low), high)
     return b.convert_to(b.subtract(held, spread), S32), scale

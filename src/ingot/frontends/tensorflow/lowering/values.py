@@ -155,7 +155,7 @@ class ElementArray:
         grows: whether a write behind the end makes it longer.
         most: greatest number of elements.
         clears: whether an element is read once.
-        adds: whether what is written on one place is added up: it holds gradients.
+        adds: whether what is written to one index is added up: it holds gradients.
         gradients: the arrays of its gradients by their source.
     """
 

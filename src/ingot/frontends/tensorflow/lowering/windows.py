@@ -45,18 +45,18 @@ class Layout:
 
     def sizes(self, dims: Sizes) -> Sizes:
         """Return the spatial sizes of a tensor."""
-        return tuple(dims[place] for place in self.spatial)
+        return tuple(dims[axis] for axis in self.spatial)
 
     def pick(self, op: Op, name: str) -> tuple[int, ...]:
         """Return the spatial part of an attribute that has one number per dimension."""
         values = positive(op, name, op.attribute(name, ()))
         if len(values) == self.rank:
-            if any(values[place] != 1 for place in (0, self.channel)):
+            if any(values[axis] != 1 for axis in (0, self.channel)):
                 raise op.error(
                     f"Current implementation does not yet support {name} in the batch and depth "
                     "dimensions."
                 )
-            return tuple(values[place] for place in self.spatial)
+            return tuple(values[axis] for axis in self.spatial)
         return values or (1,) * (self.rank - 2)
 
 
@@ -95,7 +95,7 @@ def paddings(
         if min(flat) < 0:
             raise op.error("All elements of explicit_paddings must be nonnegative")
         pairs = list(zip(flat[::2], flat[1::2], strict=True))
-        return tuple(pairs[place] for place in layout.spatial)
+        return tuple(pairs[axis] for axis in layout.spatial)
     found: list[tuple[int, int]] = []
     for size, taps, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
         reach = (taps - 1) * dilation + 1

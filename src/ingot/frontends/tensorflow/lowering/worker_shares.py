@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many rows TensorFlow's kernels give to a worker thread at a time.
 
-A few random kernels start each worker's share at a place of its own in the stream of random
+A few random kernels start each worker's share at an offset of its own in the stream of random
 numbers, so their numbers depend on the shares, and these on the number of threads.
 
 Source: Eigen's `TensorDeviceThreadPool.h` (`parallelFor`) and `TensorCostModel.h`, TensorFlow's

@@ -105,8 +105,8 @@ def _gather(op: Op) -> Value:
 def _broadcast_helper(op: Op) -> tuple[Value, ...]:
     """Reshape the operand of lower rank so that NumPy's broadcasting does the rest."""
     left, right = op.tensor(0), op.tensor(1)
-    places = op.integers(2, "broadcast dimensions")
-    if not places:
+    axes = op.integers(2, "broadcast dimensions")
+    if not axes:
         if left.shape.rank != right.shape.rank and 0 not in (left.shape.rank, right.shape.rank):
             raise op.error(
                 "If broadcast_dims is empty, both arguments must have equal rank; argument shapes "
@@ -114,10 +114,10 @@ def _broadcast_helper(op: Op) -> tuple[Value, ...]:
             )
         return left, right
     low, high = sorted((left, right), key=lambda x: x.shape.rank)
-    if len(places) != low.shape.rank:
+    if len(axes) != low.shape.rank:
         raise op.error("broadcast_dims must have size equal to the smaller argument rank")
-    sizes = dict(zip(places, low.shape.dims, strict=True))
-    dims = tuple(sizes.get(place, 1) for place in range(high.shape.rank))
+    sizes = dict(zip(axes, low.shape.dims, strict=True))
+    dims = tuple(sizes.get(axis, 1) for axis in range(high.shape.rank))
     wide = op.b.reshape_to(low, dims)
     return (wide, right) if low is left else (left, wide)
 

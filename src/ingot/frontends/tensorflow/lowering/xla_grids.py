@@ -43,12 +43,12 @@ def _grid(op: Op, name: str, blocks: int, rank: int) -> tuple[tuple[int, ...], t
 def _joined(op: Op, blocks: Sequence[Instruction]) -> Instruction:
     b, rows = op.b, list(blocks)
     first = rows[0].shape.dims
-    for place, block in enumerate(rows):
+    for index, block in enumerate(rows):
         given = block.shape.dims
         if len(given) != len(first) or not all(map(b.same, first, given)):
             raise op.error(
                 f"'inputs' must all have the same expected shape {list(first)}, but got "
-                f"{list(given)} at index {place}"
+                f"{list(given)} at index {index}"
             )
     counts, paddings = _grid(op, "num_concats", len(rows), len(first))
     for axis in reversed(range(len(counts))):

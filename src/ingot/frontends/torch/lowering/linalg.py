@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from ingot.frontends.building.arrays import ArrayBuilder, wider
 from ingot.frontends.building.linalg import (
     basis_of,
+    conjugate_transposed,
     diagonal,
     eig,
     eigh,
@@ -30,7 +31,7 @@ from ingot.frontends.building.linalg import (
     svd,
     transposed,
 )
-from ingot.frontends.building.products import conjugate, matrix_product
+from ingot.frontends.building.products import matrix_product
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.hlo import dim as dim_math
@@ -43,10 +44,6 @@ RULES = RuleTable("aten")
 
 _MOST_SQUARINGS = 1000
 """Squarings: more than any finite norm needs."""
-
-
-def _adjoint(b: ArrayBuilder, x: Instruction) -> Instruction:
-    return conjugate(b, transposed(b, x))
 
 
 def _is_empty(*operands: Instruction) -> bool:
@@ -75,14 +72,14 @@ def _cholesky_ex(
     if _is_empty(a):
         return b.zeros(op.shape_of(0)), b.zeros(op.shape_of(1))
     if upper:
-        a = _adjoint(b, a)
+        a = conjugate_transposed(b, a)
     # LAPACK's upper factor of the transpose is the lower factor of the matrix.
     shapes = [a.shape.with_dims(a.shape.dims), Shape.array(S32, a.shape.dims[:-2])]
     factor, info = lapack_call(
         b, "potrf", [a], shapes, {"uplo": "U"}, aliases="{{0}: (0, {})}", columns=False
     )
     made = one_triangle(b, factor, lower=True)
-    return (_adjoint(b, made) if upper else made), info
+    return (conjugate_transposed(b, made) if upper else made), info
 
 
 @RULES.rule("linalg_solve_triangular")
@@ -241,7 +238,7 @@ def _solved(
     if left:
         return lu_solved(b, lu, pivots, right, "C" if adjoint else "N")
     if adjoint:
-        return _adjoint(b, lu_solved(b, lu, pivots, _adjoint(b, right)))
+        return conjugate_transposed(b, lu_solved(b, lu, pivots, conjugate_transposed(b, right)))
     return transposed(b, lu_solved(b, lu, pivots, transposed(b, right), "T"))
 
 

@@ -256,25 +256,7 @@ def _batch_norm_gradient(
     return tuple(found)
 
 
-@RULES.rule("native_batch_norm_backward")
-def _native_batch_norm_backward(
-    op: Op,
-    gradient: Instruction,
-    x: Instruction,
-    weight: Given,
-    mean: Given,
-    variance: Given,
-    saved_mean: Given,
-    saved_inverse: Given,
-    training: bool,
-    epsilon: float,
-    mask: Sequence[bool],
-) -> tuple[Given, ...]:
-    running, saved = (mean, variance), (saved_mean, saved_inverse)
-    return _batch_norm_gradient(op, gradient, x, weight, running, saved, training, epsilon, mask)
-
-
-@RULES.rule("batch_norm_backward")
+@RULES.rule("native_batch_norm_backward", "batch_norm_backward")
 def _batch_norm_backward(
     op: Op,
     gradient: Instruction,
@@ -287,9 +269,9 @@ def _batch_norm_backward(
     training: bool,
     epsilon: float,
     mask: Sequence[bool],
-    reserve: object,
+    reserve: object = None,
 ) -> tuple[Given, ...]:
-    del reserve
+    del reserve  # nothing was kept for it
     running, saved = (mean, variance), (saved_mean, saved_inverse)
     return _batch_norm_gradient(op, gradient, x, weight, running, saved, training, epsilon, mask)
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from ingot.frontends.building.arrays import ArrayBuilder
-from ingot.frontends.building.linalg import eigh, svd, transposed
-from ingot.frontends.building.products import conjugate, dot
+from ingot.frontends.building.linalg import conjugate_transposed, eigh, svd
+from ingot.frontends.building.products import dot
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.hlo.instruction import Instruction
@@ -39,13 +39,13 @@ def _pinv(
         v, size = u, b.abs(s)
     else:
         u, s, vh, _ = svd(b, a, full=False, vectors=True)
-        v, size = conjugate(b, transposed(b, vh)), s
+        v, size = conjugate_transposed(b, vh), s
     most = b.reduced("maximum", size, (rank - 2,))
     kept = b.compare(size, _limit(op, a, most, atol, rtol, size), direction="GT")
     inverse = b.select(kept, b.divide(b.like(1, s.shape), s), b.zeros(s.shape))
     batch = tuple(range(rank - 2))
     factors = b.spread(b.convert_to(inverse, a.shape.dtype), v.shape.dims, (*batch, rank - 1))
-    adjoint = conjugate(b, transposed(b, u))
+    adjoint = conjugate_transposed(b, u)
     return dot(b, b.multiply(v, factors), adjoint, ((rank - 1,), (rank - 2,)), (batch, batch))
 
 

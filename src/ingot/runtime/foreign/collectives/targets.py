@@ -24,6 +24,7 @@ from ingot.llvm.types import I32, I64, PTR
 from ingot.native.functions import symbol_of
 from ingot.native.layout import Field, Record
 from ingot.native.module import Translation
+from ingot.runtime.c_arrays import int64_array
 from ingot.runtime.foreign.collectives import couriers, mpi, sockets
 from ingot.runtime.foreign.collectives.combiners import combiner
 from ingot.runtime.foreign.collectives.mpi_library import mpi_library
@@ -132,7 +133,7 @@ def _tables_of(text: str) -> dict[str, Any]:
         "taken": taken.devices,
         "parts": parts,
     }
-    return {name: _words(values) for name, values in tables.items()}
+    return {name: int64_array(values) for name, values in tables.items()}
 
 
 class _Rows(NamedTuple):
@@ -148,10 +149,6 @@ def _rows(rows: Sequence[Sequence[int]], row_of: Sequence[int] | None = None) ->
     numbers = range(len(rows)) if row_of is None else row_of
     bounds = [at for n in numbers for at in (ends[n] - len(rows[n]), ends[n])]
     return _Rows([device for row in rows for device in row], bounds)
-
-
-def _words(values: Sequence[int]) -> Any:
-    return (ctypes.c_int64 * max(1, len(values)))(*values)
 
 
 @cache

@@ -117,6 +117,9 @@ _PREDS = ("bool", "i1")
 def element_of_mlir(name: str) -> str:
     """Return our element type of an MLIR one (`ui8`, `i64`, `f32`, `bool`).
 
+    Raises:
+        UnsupportedError: INGOT0333 XLA's FFI has no such type.
+
     Example:
         >>> element_of_mlir("ui8"), element_of_mlir("i1")
         ('u8', 'pred')

@@ -18,7 +18,11 @@ from ingot.support.diagnostics import UnsupportedError
 
 @cache
 def function_address(name: str, *, is_blas: bool = False) -> int:
-    """Return the address of a routine (`dpotrf`)."""
+    """Return the address of a routine (`dpotrf`).
+
+    Raises:
+        UnsupportedError: SciPy's routine does not take 32-bit integers.
+    """
     module: Any = importlib.import_module(
         "scipy.linalg.cython_blas" if is_blas else "scipy.linalg.cython_lapack"
     )
