@@ -16,7 +16,7 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
-from ingot.kernel.convolution.direct import Direct, direct_convolution
+from ingot.kernel.convolution.direct import Direct, direct_convolution, side_by_side
 from ingot.kernel.ir import ContractionKernel, ConvolutionKernel
 from ingot.kernel.lowering import lower_fusion
 from ingot.llvm.machine_model import Vectors
@@ -67,7 +67,8 @@ def _plan(module: Module, bits: int = 512) -> Direct | None:
     kernel = lower_fusion(module.entry)
     if not isinstance(kernel, ConvolutionKernel):
         return None
-    found = direct_convolution(kernel, Vectors(bits, 32 if bits == 512 else 16))
+    vectors = Vectors(bits, 32 if bits == 512 else 16)
+    found = direct_convolution(side_by_side(kernel, vectors), vectors)
     return None if isinstance(found, str) else found
 
 
@@ -120,11 +121,9 @@ def test_depthwise_taps_that_lie_side_by_side_share_the_rows_that_they_read() ->
 @pytest.mark.parametrize("epilogue", [False, True])
 def test_windows(case: Case, epilogue: bool) -> None:
     module = case.module(epilogue=epilogue)
-    # What follows narrow groups is computed in code of their own.
-    has_own_code = epilogue and case.groups > 1 and case.features < 12 * case.groups
     is_product = all(one == W(one.size, one.stride) and one.size == 1 for one in case.window)
     is_read_in_loops = epilogue and case.groups == case.features
-    assert (_plan(module) is None) == (has_own_code or is_product or is_read_in_loops)
+    assert (_plan(module) is None) == (is_product or is_read_in_loops)
     agrees_on_normal_numbers(module, 3e-6)
 
 
