@@ -96,8 +96,10 @@ ATTENTION_PARTS = ("lhs", "rhs", "values", "scores", "shift", "power")
 def kernel_text(kernel: Kernel) -> str:
     """Return the text of a kernel, several lines."""
     writer = _Writer()
+    product = None
     if isinstance(kernel, ConvolutionKernel):
         writer.convolution(kernel.convolution)
+        product = kernel.product
         kernel = kernel.general
     if isinstance(kernel, LoopKernel):
         writer.loop(kernel)
@@ -111,6 +113,9 @@ def kernel_text(kernel: Kernel) -> str:
         writer.fft(kernel)
     else:
         writer.top_k(kernel)
+    if product is not None:
+        writer.lines.append("} or as")
+        writer.contraction(product)
     writer.lines.append("}\n")
     return "\n".join(writer.lines)
 

@@ -114,9 +114,10 @@ def direct_convolution(kernel: ConvolutionKernel, vectors: Vectors) -> Direct | 
         sizes = replace(sizes, groups=1, group_features=sizes.features, column_step=1)
     else:
         panel = sizes.panel(lanes)
-    if is_loop != sizes.is_depthwise:
-        which = "is" if sizes.is_depthwise else "is not"
-        return f"each feature {which} a sum over its own channel alone"
+    if is_loop and not sizes.is_depthwise:
+        return "each feature is not a sum over its own channel alone"
+    if is_loop and kernel.product is not None:
+        return "its epilogue is part of loops"
     cell = cell_bits(element) // 8
     rows = most_rows(panel[0], vectors)
     if sizes.is_depthwise:
@@ -125,8 +126,13 @@ def direct_convolution(kernel: ConvolutionKernel, vectors: Vectors) -> Direct | 
 
 
 def side_by_side(kernel: ConvolutionKernel, vectors: Vectors) -> ConvolutionKernel:
-    """Return a convolution whose groups are joined where each fills a panel; others as they are."""
+    """Return a convolution whose groups are joined where each fills a panel; others as they are.
+
+    The epilogue of a depthwise one, whose groups have one feature, is joined too.
+    """
     given = kernel.convolution
+    if kernel.product is not None:
+        return joined_groups(kernel) or kernel
     lanes = vectors.lanes(cell_bits(kernel.general.buffers[given.lhs].dtype), 1)
     panel = _group_panel(Sizes.of(given), lanes)
     return kernel if panel is None else joined_groups(kernel) or kernel

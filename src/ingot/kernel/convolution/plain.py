@@ -12,14 +12,12 @@ from __future__ import annotations
 
 from ingot.analysis.direct_convolution import known_sizes
 from ingot.analysis.filter_gradient import filter_labels
-from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, floordiv
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.contraction.operands import stores_sums
 from ingot.kernel.elemental.convolution_index import ConvolutionDims
 from ingot.kernel.elemental.lowering import ElementalLowering
 from ingot.kernel.elemental.points import Point
-from ingot.kernel.elemental.rules import elemental_lowering
 from ingot.kernel.ir import Axis, ConvolutionKernel, LoopKernel, PlainConvolution
 from ingot.kernel.rewrite import AxisSubstitution
 from ingot.support.records import replace
@@ -61,13 +59,6 @@ def plain_convolution(
     )
 
 
-def plain_root(fused: Computation) -> PlainConvolution | None:
-    """Return the convolution whose result is all that a fused computation gives, if it is plain."""
-    if fused.root.opcode != "convolution":
-        return None
-    return plain_convolution(elemental_lowering(fused, {}), fused.root)
-
-
 def _buffer(lowering: ElementalLowering, operand: Instruction) -> int | None:
     """Return the buffer that holds an operand densely, None if it is computed or lies otherwise."""
     names = [f"@{operand.name} {number}" for number in range(operand.shape.rank)]
@@ -105,21 +96,23 @@ def joined_groups(kernel: ConvolutionKernel) -> ConvolutionKernel | None:
     None if the stores do more with a group and a feature of it than to count features. Its lhs
     depends on n, so only a driver that knows the groups can run it.
     """
-    given, general = kernel.convolution, kernel.general
+    given, general = kernel.convolution, kernel.product or kernel.general
     if isinstance(general, LoopKernel):
         return None
     batch, n, features = general.batch.name, general.n.name, general.n.extent
+    group = 0 if features != 1 else Dim.symbol(n)
     next_group = AxisSubstitution({batch: Dim.symbol(batch) + 1})
     as_many_features = AxisSubstitution({n: Dim.symbol(n) + features})
-    if next_group.stores(general.stores) != as_many_features.stores(general.stores):
+    is_counted = next_group.stores(general.stores) == as_many_features.stores(general.stores)
+    if features != 1 and not is_counted:
         return None
-    first_group = AxisSubstitution({batch: 0})
+    in_group = AxisSubstitution({batch: group})
     joined = replace(
         general,
         batch=Axis(batch, 1),
         n=Axis(n, given.features),
         lhs=AxisSubstitution({batch: floordiv(Dim.symbol(n), features)}).expr(general.lhs),
-        rhs=first_group.expr(general.rhs),
-        stores=first_group.stores(general.stores),
+        rhs=in_group.expr(general.rhs),
+        stores=in_group.stores(general.stores),
     )
     return ConvolutionKernel(given, joined)
