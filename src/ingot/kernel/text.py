@@ -34,6 +34,7 @@ absent::
                    buffer* /patches/ value* lhs = vN value* rhs = vN (value | store)* }
     convolution  convolution bN * bN, batch=… sizes={…} results={…} channels=… features=…
                    groups=… window={…} /of_filter/ as (loop | contraction)
+                   /or as contraction/                   its stores: a driver's epilogue
     attention    attention over [axis,*] in type {       the axes: batch, m, n, k, e
                    buffer* (value | name = vN)* (value | store)* }
                                     the names: lhs, rhs, values, scores, shift, power, in this order
