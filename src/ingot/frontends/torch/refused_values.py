@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import torch
-from torch._decomp import decomposition_table
+from torch import _decomp
 
 _TORCH: Any = torch  # its functions are typed by what they are called with
 _ATEN: Any = torch.ops.aten
-_OF_PYTORCH = cast("Mapping[Any, Callable[..., Any]]", decomposition_table)
+_OF_PYTORCH = cast("Mapping[Any, Callable[..., Any]]", _decomp.decomposition_table)
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
