@@ -10,15 +10,13 @@ Source: PyTorch's `aten/src/ATen/core/DistributionsHelper.h`, `native/Loss.cpp`,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 import torch
-from torch import _decomp
 
 _TORCH: Any = torch  # its functions are typed by what they are called with
 _ATEN: Any = torch.ops.aten
-_OF_PYTORCH = cast("Mapping[Any, Callable[..., Any]]", _decomp.decomposition_table)
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
@@ -29,6 +27,10 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         _ATEN.max_unpool2d.default: _unpooled(_ATEN.max_unpool2d.default),
         _ATEN.max_unpool3d.default: _unpooled(_ATEN.max_unpool3d.default),
     }
+
+
+def _of_pytorch(op: Any) -> Callable[..., Any]:
+    return _TORCH._decomp.get_decompositions([op])[op]
 
 
 def _assert_probabilities(p: Any, message: str) -> None:
@@ -49,8 +51,7 @@ def _bernoulli(p: Any, *, generator: Any = None) -> Any:
 def _binary_cross_entropy(x: Any, target: Any, weight: Any = None, reduction: int = 1) -> Any:
     """Return the loss of probabilities: PyTorch's decomposition."""
     _assert_probabilities(x, "all elements of input should be between 0 and 1")
-    loss = _OF_PYTORCH[_ATEN.binary_cross_entropy.default]
-    return loss(x, target, weight, reduction)
+    return _of_pytorch(_ATEN.binary_cross_entropy.default)(x, target, weight, reduction)
 
 
 def _unpooled(op: Any) -> Callable[..., Any]:
@@ -63,6 +64,6 @@ def _unpooled(op: Any) -> Callable[..., Any]:
             count = count * size
         message = f"Found an invalid max index (output volumes are of size {sizes})"
         _ATEN._assert_async.msg(((indices >= 0) & (indices < count)).all(), message)
-        return _OF_PYTORCH[op](x, indices, output_size, *steps)
+        return _of_pytorch(op)(x, indices, output_size, *steps)
 
     return unpooled
