@@ -16,9 +16,11 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
-from ingot.kernel.convolution.direct import Direct, direct_convolution
+from ingot.kernel.convolution.direct import Direct, direct_convolution, side_by_side
 from ingot.kernel.ir import ContractionKernel, ConvolutionKernel
 from ingot.kernel.lowering import lower_fusion
+from ingot.kernel.parse import parse_kernel
+from ingot.kernel.text import kernel_text
 from ingot.llvm.machine_model import Vectors
 
 W = WindowDimension
@@ -67,7 +69,8 @@ def _plan(module: Module, bits: int = 512) -> Direct | None:
     kernel = lower_fusion(module.entry)
     if not isinstance(kernel, ConvolutionKernel):
         return None
-    found = direct_convolution(kernel, Vectors(bits, 32 if bits == 512 else 16))
+    vectors = Vectors(bits, 32 if bits == 512 else 16)
+    found = direct_convolution(side_by_side(kernel, vectors), vectors)
     return None if isinstance(found, str) else found
 
 
@@ -120,12 +123,33 @@ def test_depthwise_taps_that_lie_side_by_side_share_the_rows_that_they_read() ->
 @pytest.mark.parametrize("epilogue", [False, True])
 def test_windows(case: Case, epilogue: bool) -> None:
     module = case.module(epilogue=epilogue)
-    # What follows narrow groups is computed in code of their own.
-    has_own_code = epilogue and case.groups > 1 and case.features < 12 * case.groups
     is_product = all(one == W(one.size, one.stride) and one.size == 1 for one in case.window)
-    is_read_in_loops = epilogue and case.groups == case.features
-    assert (_plan(module) is None) == (has_own_code or is_product or is_read_in_loops)
+    assert (_plan(module) is None) == is_product
     agrees_on_normal_numbers(module, 3e-6)
+
+
+@pytest.mark.parametrize(("channels", "groups"), [(32, 8), (40, 40)])
+def test_epilogues_of_groups_count_all_features(channels: int, groups: int) -> None:
+    case = Case((2, 10, 14, channels), (W(3, 1, 1, 1), W(3, 1, 1, 1)), channels, groups)
+    module = case.module(epilogue=True)
+    assert _plan(module) is not None
+    agrees_on_normal_numbers(module, 3e-6)
+    kernel = lower_fusion(module.entry)
+    assert kernel_text(parse_kernel(kernel_text(kernel))) == kernel_text(kernel)
+
+
+def test_an_epilogue_that_shuffles_the_features_of_groups_is_code_of_the_kernels_own() -> None:
+    case = Case((2, 10, 14, 32), (W(3, 1, 1, 1), W(3, 1, 1, 1)), 32, 8)
+    build = Builder("main")
+    x = build.parameter(0, Shape.array("f32", case.image))
+    k = build.parameter(1, Shape.array("f32", (3, 3, 4, 32)))
+    sums = build.convolution(
+        x, k, window=case.window, dim_labels="b01f_01io->b01f", feature_group_count=8
+    )
+    of_groups = build.reshape_to(sums, (2, 10, 14, 8, 4))
+    shuffled = build.transpose(of_groups, dimensions=(0, 1, 2, 4, 3))
+    root = build.negate(build.reshape_to(shuffled, (2, 10, 14, 32)))
+    agrees_on_normal_numbers(Module.of("shuffled", build.build(root)), 3e-6)
 
 
 @pytest.mark.parametrize("case", [CASES[0], CASES[-2]])

@@ -66,6 +66,11 @@ class ConvolutionSizes:
     window: tuple[WindowDimension, ...]
 
     @property
+    def is_depthwise(self) -> bool:
+        """Whether each feature is a sum over its own channel alone."""
+        return self.groups == self.channels == self.features > 1
+
+    @property
     def images(self) -> int:
         """Images of the batch, or what a symbolic one is taken for."""
         return self.batch if isinstance(self.batch, int) else ASSUMED_BATCH
@@ -100,7 +105,7 @@ class Sizes:
     def of(given: ConvolutionSizes) -> Sizes:
         """Return the three-dimensional sizes of a convolution."""
         ones = (1,) * (DIMENSIONS - len(given.window))
-        is_depthwise = given.groups == given.channels == given.features > 1
+        is_depthwise = given.is_depthwise
         groups = 1 if is_depthwise else given.groups
         return Sizes(
             given.batch,

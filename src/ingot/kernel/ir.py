@@ -252,10 +252,13 @@ class ConvolutionKernel:
         convolution: operands, sizes and window; all sizes but the batch are numbers.
         general: the implicit matrix product, with the epilogue among its stores; or, where each
             feature is a sum over its own channel alone, loops, whose last buffer is the result.
+        product: if `general` is loops that compute more than the sums, the implicit matrix product,
+            whose stores are the epilogue of shared code.
     """
 
     convolution: PlainConvolution
     general: ContractionKernel | LoopKernel
+    product: ContractionKernel | None = None
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

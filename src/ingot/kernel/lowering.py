@@ -15,10 +15,14 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.kernel.attention.build import build_attention_kernel
 from ingot.kernel.contraction.build import build_contraction_kernel
-from ingot.kernel.convolution.build import build_convolution_kernel, find_convolution, is_product
-from ingot.kernel.convolution.plain import plain_root
+from ingot.kernel.convolution.build import (
+    build_convolution_kernel,
+    depthwise_kernel,
+    find_convolution,
+    is_product,
+)
 from ingot.kernel.fft.build import build_fft_kernel
-from ingot.kernel.ir import ConvolutionKernel, Kernel, LoopKernel
+from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.pipeline import kernel_stages, run_kernel_passes
 from ingot.kernel.loop.scan import build_scan_kernel
@@ -42,8 +46,7 @@ def lower_fusion(fused: Computation, context: PassContext | None = None) -> Kern
         return built
     is_convolution = find_convolution(fused) is not None
     kernel = run_kernel_passes(built, context, is_convolution=is_convolution)
-    plain = plain_root(fused) if is_convolution else None
-    return kernel if plain is None else ConvolutionKernel(plain, kernel)
+    return depthwise_kernel(fused, kernel) if is_convolution else kernel
 
 
 def kernel_history(

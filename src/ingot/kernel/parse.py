@@ -249,7 +249,12 @@ class _Parser(ValueReader):
         if self.accepts_word("contraction"):
             return ConvolutionKernel(convolution, self._contraction())
         self.expect_word("loop")
-        return ConvolutionKernel(convolution, self._loop())
+        loops = self._loop()
+        if not self.accepts_word("or"):
+            return ConvolutionKernel(convolution, loops)
+        self.expect_word("as")
+        self.expect_word("contraction")
+        return ConvolutionKernel(convolution, loops, self._contraction())
 
     def _patches(self) -> Patches | None:
         if not self.accepts_word("patches"):

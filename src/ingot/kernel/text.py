@@ -34,6 +34,7 @@ absent::
                    buffer* /patches/ value* lhs = vN value* rhs = vN (value | store)* }
     convolution  convolution bN * bN, batch=… sizes={…} results={…} channels=… features=…
                    groups=… window={…} /of_filter/ as (loop | contraction)
+                   /or as contraction/                   its stores: a driver's epilogue
     attention    attention over [axis,*] in type {       the axes: batch, m, n, k, e
                    buffer* (value | name = vN)* (value | store)* }
                                     the names: lhs, rhs, values, scores, shift, power, in this order
@@ -95,8 +96,10 @@ ATTENTION_PARTS = ("lhs", "rhs", "values", "scores", "shift", "power")
 def kernel_text(kernel: Kernel) -> str:
     """Return the text of a kernel, several lines."""
     writer = _Writer()
+    product = None
     if isinstance(kernel, ConvolutionKernel):
         writer.convolution(kernel.convolution)
+        product = kernel.product
         kernel = kernel.general
     if isinstance(kernel, LoopKernel):
         writer.loop(kernel)
@@ -110,6 +113,9 @@ def kernel_text(kernel: Kernel) -> str:
         writer.fft(kernel)
     else:
         writer.top_k(kernel)
+    if product is not None:
+        writer.lines.append("} or as")
+        writer.contraction(product)
     writer.lines.append("}\n")
     return "\n".join(writer.lines)
 

@@ -92,6 +92,8 @@ def _broken(kernel: Kernel) -> Broken:
     yield from _broken_buffers(kernel.buffers)
     if isinstance(kernel, ConvolutionKernel):
         yield from _broken_convolution(kernel.convolution, len(kernel.buffers))
+        if kernel.product is not None:
+            yield from _broken_contraction(kernel.product)
         kernel = kernel.general
     if isinstance(kernel, LoopKernel):
         yield from _broken_loop(kernel)

@@ -22,6 +22,8 @@ DRAWS = {
     "randint_like": lambda x: torch.randint_like(x * 2, 3, 9) + torch.randint_like(x * 3, 4),
     "rand": lambda x: torch.rand(x.shape[0], 2) + torch.randn(2) + torch.randint(3, (2,)),
     "bernoulli": lambda x: torch.bernoulli(x.sigmoid()) * (x * 2).bernoulli(0.3),
+    "bernoulli of f64": lambda x: torch.bernoulli(x.double().sigmoid().mT) + torch.rand(()),
+    "bernoulli of bf16": lambda x: torch.bernoulli(x.bfloat16().sigmoid()) + torch.rand(()),
     "in place": lambda x: [
         x.clone().uniform_(1, 2),
         x.clone().normal_(1, 3),

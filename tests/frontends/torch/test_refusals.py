@@ -124,3 +124,36 @@ def test_a_triton_op_without_kernels_is_compiled():
     torch._dynamo.reset()
     compiled = torch.compile(lambda x: _plain(x) + 1, backend="ingot", fullgraph=True)
     assert_close(compiled(X), X.sin() * 2 + 1)
+
+
+P = torch.tensor([0.5, 1.25])
+OUTSIDE = torch.tensor([[[0, 99]]])
+REFUSED_VALUES = {
+    "bernoulli": (torch.bernoulli, P),
+    "bernoulli of NaN": (torch.bernoulli, P * torch.nan),
+    "cross-entropy": (lambda p: torch.nn.functional.binary_cross_entropy(p, p), P),
+    "unpooled": (lambda p: torch.nn.functional.max_unpool1d(p[None, None], OUTSIDE, 2), P),
+    "integer power": (lambda p: p.long() ** -2, P),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", REFUSED_VALUES)
+def test_values_that_pytorchs_kernels_refuse(name, dynamic):
+    function, argument = REFUSED_VALUES[name]
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="ingot", dynamic=dynamic)
+    with pytest.raises(RuntimeError) as expected:
+        function(argument)
+    with pytest.raises(RuntimeError) as found:
+        compiled(argument)
+    words = str(expected.value).split(".")[0].split(":")[0]
+    assert words in str(found.value)
+
+
+@pytest.mark.parametrize("error", [IndexError, RuntimeError])
+def test_an_index_out_of_range_is_of_both_classes_that_pytorchs_kernels_raise(error):
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x, i: x.gather(0, i) * 2, backend="ingot")
+    with pytest.raises(error, match="out of bounds"):
+        compiled(X[0], torch.tensor([3]))

@@ -34,7 +34,7 @@ from ingot.hlo.dtype import F32
 from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.product import heights_of, plain_product
 from ingot.kernel.contraction.product_form import Placement, ProductVariant
-from ingot.kernel.convolution.direct import direct_convolution
+from ingot.kernel.convolution.direct import direct_convolution, side_by_side
 from ingot.kernel.convolution.direct_parts import tap_rows
 from ingot.kernel.convolution.filter_gradient import filter_gradient as filter_gradient_of
 from ingot.kernel.convolution.plain import result_of_sums
@@ -78,7 +78,9 @@ def match_winograd(request: Request) -> Driven:
 
 def match_direct(request: Request) -> Driven:
     """Return how the library sums a convolution directly."""
-    return _convolved(request, direct_convolution, direct_call)
+    assert isinstance(request.kernel, ConvolutionKernel), "it is asked about convolutions"
+    kernel = side_by_side(request.kernel, request.vectors)
+    return _convolved(Request(kernel, request.target), direct_convolution, direct_call)
 
 
 def _convolved(

@@ -18,7 +18,14 @@ from torch._decomp import core_aten_decompositions
 from torch._decomp import decompositions as torch_decompositions
 from torch._export import utils as _export_utils
 
-from ingot.frontends.torch import compositions, foreach, quantization, segments, windows
+from ingot.frontends.torch import (
+    compositions,
+    foreach,
+    quantization,
+    refused_values,
+    segments,
+    windows,
+)
 from ingot.frontends.torch.lowering import rules
 
 _RESAMPLING = (
@@ -35,7 +42,7 @@ _KEYS = (DispatchKey.Autograd, _COMPOSITE)
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Return decompositions of the ops that have no rule: PyTorch's, and ours of some families."""
-    families = (quantization, segments, windows, compositions)
+    families = (quantization, segments, windows, compositions, refused_values)
     found = dict(_of_pytorch())
     for family in families:
         found.update(family.decompositions())

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of running programs for PyTorch's users: Ingot's text, PyTorch's class.
 
-PyTorch raises `IndexError` for an index out of bounds and for a dimension without elements,
+PyTorch raises `IndexError` for an index out of bounds and for a dimension without elements (some
+kernels, as those of `gather` and `scatter`, a `RuntimeError`, so the error is both),
 `torch.OutOfMemoryError` if there is no memory, and `RuntimeError` for everything else.
 """
 
@@ -18,7 +19,7 @@ class TorchExecutionError(ExecutionError, RuntimeError):
     """A compiled program failed while it ran."""
 
 
-class TorchIndexError(ExecutionError, IndexError):
+class TorchIndexError(ExecutionError, IndexError, RuntimeError):
     """An index of a compiled program is out of bounds."""
 
 

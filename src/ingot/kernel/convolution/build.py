@@ -37,7 +37,15 @@ from ingot.kernel.elemental.points import Point
 from ingot.kernel.elemental.rules import elemental_lowering
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
-from ingot.kernel.ir import Axis, ContractionKernel, ConvolutionKernel, Patches, Store
+from ingot.kernel.ir import (
+    Axis,
+    ContractionKernel,
+    ConvolutionKernel,
+    LoopKernel,
+    Patches,
+    Store,
+    general_kernel,
+)
 from ingot.kernel.loop.axis_runs import indices_in, merged, positions, runs_of, zeros
 from ingot.kernel.loop.build import buffers_of, frames_of
 from ingot.kernel.rewrite import AxisSubstitution
@@ -120,6 +128,20 @@ def build_convolution_kernel(fused: Computation) -> ConvolutionKernel | Contract
     )
     plain = None if patches is None else plain_convolution(lowering, convolution)
     return product_of_patches if plain is None else ConvolutionKernel(plain, product_of_patches)
+
+
+def depthwise_kernel(fused: Computation, loops: LoopKernel) -> ConvolutionKernel | LoopKernel:
+    """Return loops of a convolution with what shared code needs to run it, if it may."""
+    convolution = find_convolution(fused)
+    assert convolution is not None, "depthwise_kernel is for computations with one"
+    plain = plain_convolution(elemental_lowering(fused, {}), convolution)
+    if plain is None or fused.root is convolution:
+        return loops if plain is None else ConvolutionKernel(plain, loops)
+    if not plain.is_depthwise or frames_of(fused).frames.get(convolution) is None:
+        return loops
+    product_of_patches = general_kernel(build_convolution_kernel(fused))
+    assert isinstance(product_of_patches, ContractionKernel), "it is built as a product"
+    return ConvolutionKernel(plain, loops, product_of_patches)
 
 
 def _indices(axes: Mapping[str, Axis]) -> Indices:

@@ -45,13 +45,20 @@ from ingot.kernel.convolution.direct_parts import (
     plan_part,
     tap_rows,
 )
-from ingot.kernel.convolution.plain import result_of_sums
+from ingot.kernel.convolution.plain import joined_groups
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel
 from ingot.kernel.numbers import Numbered
 from ingot.llvm.machine_model import Vectors
 from ingot.support.records import record, replace
 
-__all__ = ["MAX_SEGMENTS", "PARAMETERS", "Direct", "DirectPart", "direct_convolution"]
+__all__ = [
+    "MAX_SEGMENTS",
+    "PARAMETERS",
+    "Direct",
+    "DirectPart",
+    "direct_convolution",
+    "side_by_side",
+]
 
 
 @record
@@ -102,19 +109,33 @@ def direct_convolution(kernel: ConvolutionKernel, vectors: Vectors) -> Direct | 
     sizes = Sizes.of(given)
     lanes = vectors.lanes(cell_bits(element), 1)
     panel = _group_panel(sizes, lanes)
-    if panel is not None and not is_loop and result_of_sums(kernel) is not None:
+    if panel is not None and not is_loop and general.batch.extent == 1:
         # Groups side by side, a panel each: they share the copied rows.
         sizes = replace(sizes, groups=1, group_features=sizes.features, column_step=1)
     else:
         panel = sizes.panel(lanes)
-    if is_loop != sizes.is_depthwise:
-        which = "is" if sizes.is_depthwise else "is not"
-        return f"each feature {which} a sum over its own channel alone"
+    if is_loop and not sizes.is_depthwise:
+        return "each feature is not a sum over its own channel alone"
+    if is_loop and kernel.product is not None:
+        return "its epilogue is part of loops"
     cell = cell_bits(element) // 8
     rows = most_rows(panel[0], vectors)
     if sizes.is_depthwise:
         rows = tap_rows(sizes.segment(cell), panel[0], vectors)
     return sizes.refusal(panel, cell) or _plan(sizes, element, RegisterBlock(*panel, rows, cell))
+
+
+def side_by_side(kernel: ConvolutionKernel, vectors: Vectors) -> ConvolutionKernel:
+    """Return a convolution whose groups are joined where each fills a panel; others as they are.
+
+    The epilogue of a depthwise one, whose groups have one feature, is joined too.
+    """
+    given = kernel.convolution
+    if kernel.product is not None:
+        return joined_groups(kernel) or kernel
+    lanes = vectors.lanes(cell_bits(kernel.general.buffers[given.lhs].dtype), 1)
+    panel = _group_panel(Sizes.of(given), lanes)
+    return kernel if panel is None else joined_groups(kernel) or kernel
 
 
 def _group_panel(sizes: Sizes, lanes: int) -> tuple[int, int] | None:

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from ingot.analysis.direct_convolution import known_sizes
 from ingot.analysis.filter_gradient import filter_labels
-from ingot.hlo.computation import Computation
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, floordiv
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.contraction.operands import stores_sums
 from ingot.kernel.elemental.convolution_index import ConvolutionDims
 from ingot.kernel.elemental.lowering import ElementalLowering
 from ingot.kernel.elemental.points import Point
-from ingot.kernel.elemental.rules import elemental_lowering
-from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
+from ingot.kernel.ir import Axis, ConvolutionKernel, LoopKernel, PlainConvolution
+from ingot.kernel.rewrite import AxisSubstitution
+from ingot.support.records import replace
 
 
 def plain_convolution(
@@ -59,13 +59,6 @@ def plain_convolution(
     )
 
 
-def plain_root(fused: Computation) -> PlainConvolution | None:
-    """Return the convolution whose result is all that a fused computation gives, if it is plain."""
-    if fused.root.opcode != "convolution":
-        return None
-    return plain_convolution(elemental_lowering(fused, {}), fused.root)
-
-
 def _buffer(lowering: ElementalLowering, operand: Instruction) -> int | None:
     """Return the buffer that holds an operand densely, None if it is computed or lies otherwise."""
     names = [f"@{operand.name} {number}" for number in range(operand.shape.rank)]
@@ -89,8 +82,37 @@ def result_of_sums(kernel: ConvolutionKernel) -> int | None:
         return len(general.buffers) - 1
     if not stores_sums(general):
         return None
-    group = Dim.symbol(general.batch.name) * general.n.extent if given.groups > 1 else 0
+    has_groups = general.batch.extent != 1
+    group = Dim.symbol(general.batch.name) * general.n.extent if has_groups else 0
     row = Dim.symbol(general.m.name) * given.features
     (store,) = general.stores
     is_in_order = store.index == group + row + Dim.symbol(general.n.name)
     return store.buffer if is_in_order else None
+
+
+def joined_groups(kernel: ConvolutionKernel) -> ConvolutionKernel | None:
+    """Return a convolution whose epilogue counts the features of all groups along n.
+
+    None if the stores do more with a group and a feature of it than to count features. Its lhs
+    depends on n, so only a driver that knows the groups can run it.
+    """
+    given, general = kernel.convolution, kernel.product or kernel.general
+    if isinstance(general, LoopKernel):
+        return None
+    batch, n, features = general.batch.name, general.n.name, general.n.extent
+    group = 0 if features != 1 else Dim.symbol(n)
+    next_group = AxisSubstitution({batch: Dim.symbol(batch) + 1})
+    as_many_features = AxisSubstitution({n: Dim.symbol(n) + features})
+    is_counted = next_group.stores(general.stores) == as_many_features.stores(general.stores)
+    if features != 1 and not is_counted:
+        return None
+    in_group = AxisSubstitution({batch: group})
+    joined = replace(
+        general,
+        batch=Axis(batch, 1),
+        n=Axis(n, given.features),
+        lhs=AxisSubstitution({batch: floordiv(Dim.symbol(n), features)}).expr(general.lhs),
+        rhs=in_group.expr(general.rhs),
+        stores=in_group.stores(general.stores),
+    )
+    return ConvolutionKernel(given, joined)

@@ -193,6 +193,13 @@ class _Units(DirectEmitter):
         piece = f.mul(given["piece_segments"], given["segment"])
         self.rows = self.at(self.piece, (piece, self.columns))
         self.table = f.alloca(lt.I64, MAX_SEGMENTS, 64)
+        # A line of one panel and one piece has all its products: its epilogue follows at once, and
+        # the next line's sums take its place.
+        one_panel = f.icmp("sle", given["n_block"], f.const(lt.I64, self.columns))
+        one_piece = f.icmp("sle", given["segments"], given["piece_segments"])
+        self.by_line = f.and_(one_panel, one_piece)
+        line = f.mul(given["result_2"], given["n_block"])
+        self.rows_line = f.select(self.by_line, f.const(lt.I64, 0), line)
 
     def _start(self, position: Value, dimension: int) -> Value:
         """Return the position in the image where the window of a result begins."""
@@ -276,7 +283,7 @@ class _Units(DirectEmitter):
             f.select(
                 is_direct,
                 f.mul(given["out_1"], given["features"]),
-                f.mul(given["result_2"], given["n_block"]),
+                self.rows_line,
             ),
             f.select(is_direct, f.mul(given["out_2"], given["features"]), given["n_block"]),
             self.at(start, (unit.column, given["own_columns"])),
@@ -369,6 +376,7 @@ class _Units(DirectEmitter):
                 f.call_indirect(run, lt.VOID, self.signature, args)
 
             f.loop(0, given["row_blocks"], 1, [], block, at_least_once=True)
+            f.if_(self.by_line, lambda: self._finish_line(unit, number))
 
         f.loop(0, unit.lines, 1, [], line, at_least_once=True)
 
@@ -390,13 +398,18 @@ class _Units(DirectEmitter):
         return packed
 
     def _finish(self, unit: _Unit) -> None:
-        """Emit the epilogue of a unit, line by line."""
+        """Emit the epilogue of a unit whose lines wait for further panels or pieces."""
+        f = self.f
+
+        def lines() -> None:
+            f.loop(0, unit.lines, 1, [], lambda number, _: self._finish_line(unit, number))
+
+        f.if_(f.icmp("eq", self.by_line, f.const(lt.I1, 0)), lines)
+
+    def _finish_line(self, unit: _Unit, number: Value) -> None:
+        """Emit the epilogue of a line of a unit."""
         f, given = self.f, self.given
-        first = self._first_row(unit)
-
-        def line(number: Value, _: list[Value]) -> None:
-            sums = self.at(self.rows, (f.mul(number, given["result_2"]), given["n_block"]))
-            rows = (f.add(first, f.mul(number, given["out_1"])), given["result_2"], given["out_2"])
-            self.env.finish(f, sums, [unit.group, *rows, unit.column, unit.columns])
-
-        f.loop(0, unit.lines, 1, [], line, at_least_once=True)
+        first = f.add(self._first_row(unit), f.mul(number, given["out_1"]))
+        sums = self.at(self.rows, (number, self.rows_line))
+        rows = (first, given["result_2"], given["out_2"])
+        self.env.finish(f, sums, [unit.group, *rows, unit.column, unit.columns])
