@@ -3,7 +3,7 @@
 
 Temme's expansion is uniform around x = a. With m = (x - a) / a, e^2 / 2 = m - log(1 + m) and e of
 m's sign, Q(a, x) = erfc(e sqrt(a / 2)) / 2 + exp(-a e^2 / 2) / sqrt(2 pi a) S, where S is the sum
-of S_k(e) / a^k and S_k a power series. Since de/da = -m / (a e), its derivative in `a` is known too.
+of S_k(e) / a^k and S_k a power series. As de/da = -m / (a e), the derivative in `a` is known too.
 
 Source: NIST DLMF 8.12, 5.11.3; Temme, "The asymptotic expansion of the incomplete gamma functions"
 (1979).

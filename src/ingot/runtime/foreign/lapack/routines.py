@@ -156,7 +156,7 @@ ROUTINES = (
         "gtsv", "dl d du b", "dl_out=dl d_out=d du_out=du b_out=b info", matrix="b",
         arguments="=m =n dl_out+1 d_out du_out b_out ^m info",
     ),
-    # These two are not JAX's: A X + X B = C with triangles A and B, and a factorization's row exchanges.
+    # These two are not JAX's: A X + X B = C of triangles A, B; a factorization's row exchanges.
     Routine(
         "trsyl", "a b c", "c_out=c scale info", matrix="c",
         arguments="@trans_a @trans_b #sign =m =n a ^m b ^n c_out ^m scale info",
