@@ -2,7 +2,8 @@
 """Incomplete gamma and beta functions, and the derivatives of the gamma ones in `a`.
 
 Computed in f64. Below x = 1 or a by the power series, beyond by the continued fraction, each with
-its derivative carried along; the beta function by a continued fraction after Lentz.
+its derivative carried along, and where both are long by an expansion (`incomplete_large`); the beta
+function by a continued fraction after Lentz.
 Sources: Cephes (`igam.c`, Moshier 1984); NIST DLMF 8.17.22; Thompson and Barnett (1986) for
 Lentz's method; Figurnov et al., "Implicit reparameterization gradients" (2018).
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import math
 
+from ingot.frontends.building.incomplete_large import large
 from ingot.frontends.building.reals import Real, iterate
 from ingot.frontends.building.special import digamma, log_gamma
 from ingot.hlo.dtype import F64, DType
@@ -111,10 +113,12 @@ def igamma(a: Real, x: Real, element: DType = F64) -> Real:
     least = _last_term(element)
     part, is_regular, wrong, endless = _regular(a, x)
     beyond = (x >= 1) & (x > a)
-    open_ = is_regular & ~(x.equals(0) | wrong | endless)
+    by_size = large(a, x, element is F64)
+    open_ = is_regular & ~(x.equals(0) | wrong | endless | by_size.is_near)
     upper, _ = _fraction(a, x, open_ & beyond, False, least)
     lower, _ = _series(a, x, open_ & ~beyond, False, least)
     found = (1 - upper * part).where(beyond, lower * part / a)
+    found = by_size.tails()[0].where(by_size.is_near, found)
     # Where the power part is 0 the function is 0 or 1.
     found = found.where(is_regular, found.filled(1).where(beyond, 0))
     found = found.filled(1).where(endless & ~a.equals(math.inf), found)
@@ -127,10 +131,12 @@ def igammac(a: Real, x: Real, element: DType = F64) -> Real:
     least = _last_term(element)
     part, is_regular, wrong, endless = _regular(a, x)
     below = (x < 1) | (x < a)
-    open_ = is_regular & ~(wrong | endless)
+    by_size = large(a, x, element is F64)
+    open_ = is_regular & ~(wrong | endless | by_size.is_near)
     lower, _ = _series(a, x, open_ & below, False, least)
     upper, _ = _fraction(a, x, open_ & ~below, False, least)
     found = (1 - lower * part / a).where(below, upper * part)
+    found = by_size.tails()[1].where(by_size.is_near, found)
     found = found.where(is_regular, found.filled(1).where(below, 0))
     found = found.filled(0).where(endless, found)
     return found.filled(math.nan).where(wrong, found)
@@ -140,14 +146,16 @@ def _slope_in_a(a: Real, x: Real, sample: bool, element: DType) -> Real:
     least = _last_term(element)
     part, is_regular, wrong, _ = _regular(a, x)
     beyond = (x > 1) & (x > a)
-    open_ = is_regular & ~(x.equals(0) | wrong)
+    by_size = large(a, x, element is F64)
+    open_ = is_regular & ~(x.equals(0) | wrong | by_size.is_near)
     value, slope = _series(a, x, open_ & ~beyond, True, least)
     total = slope + value * (x.log() - _digamma(a + 1))
     lower = -(total * x) / a if sample else part * total / a
     value, slope = _fraction(a, x, open_ & beyond, True, least)
     total = slope + value * (x.log() - _digamma(a))
     upper = total * x if sample else -(part * total)
-    found = upper.where(beyond, lower).where(is_regular, 0)
+    found = by_size.slope(sample).where(by_size.is_near, upper.where(beyond, lower))
+    found = found.where(is_regular, 0)
     found = found.filled(math.nan).where(wrong, found)
     return found.filled(0).where(x.equals(0), found)
 

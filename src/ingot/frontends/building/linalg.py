@@ -7,7 +7,7 @@ others are a batch. Nothing here checks LAPACK's `info`: the front ends know wha
 
 from __future__ import annotations
 
-from ingot.frontends.building.arrays import ArrayBuilder, Size, Sizes, counts_up
+from ingot.frontends.building.arrays import ArrayBuilder, Size, Sizes
 from ingot.frontends.building.products import conjugate
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import F32, F64, S32, S64
@@ -38,17 +38,18 @@ def conjugate_transposed(b: ArrayBuilder, x: Instruction) -> Instruction:
 
 def identity(b: ArrayBuilder, like: Shape) -> Instruction:
     """Return identity matrices (ones on the diagonal) of the dimensions of `like`."""
-    return b.select(_on_diagonal(b, like.dims), b.like(1, like), b.zeros(like))
+    return b.select(on_diagonal(b, like.dims), b.like(1, like), b.zeros(like))
 
 
-def _on_diagonal(b: ArrayBuilder, dims: Sizes) -> Instruction:
+def on_diagonal(b: ArrayBuilder, dims: Sizes) -> Instruction:
+    """Return where the diagonals of matrices are: `pred` of `dims`."""
     rows, columns = (b.iota_of(S32, dims, len(dims) - place) for place in (2, 1))
     return b.compare(rows, columns, direction="EQ")
 
 
 def diagonal(b: ArrayBuilder, x: Instruction) -> Instruction:
     """Return the diagonals of square matrices."""
-    kept = b.select(_on_diagonal(b, x.shape.dims), x, b.zeros(x.shape))
+    kept = b.select(on_diagonal(b, x.shape.dims), x, b.zeros(x.shape))
     return b.reduced("add", kept, (x.shape.rank - 1,))
 
 
@@ -58,7 +59,7 @@ def one_triangle(
     """Return one triangle of matrices and zeros; `unit`: with ones on the diagonal."""
     made = b.select(triangle(b, x.shape.dims, lower=lower), x, b.zeros(x.shape))
     if unit:
-        made = b.select(_on_diagonal(b, x.shape.dims), b.like(1, x.shape), made)
+        made = b.select(on_diagonal(b, x.shape.dims), b.like(1, x.shape), made)
     return made
 
 
@@ -228,56 +229,3 @@ def eig(b: ArrayBuilder, a: Instruction, *, vectors: bool) -> list[Instruction]:
     shapes = [*values, *sides, Shape.array(S32, dims[:-2])]
     *w, _, right, info = lapack_call(b, "geev", [a], shapes, characters)
     return [w[0] if is_complex else b.complex(*w), right, info]
-
-
-def schur(b: ArrayBuilder, a: Instruction) -> list[Instruction]:
-    """Return the triangle and the basis of complex matrices' Schur form, and LAPACK's info."""
-    dims = a.shape.dims
-    infos = Shape.array(S32, dims[:-2])
-    shapes = [a.shape, a.shape, a.shape.with_dims(dims[:-1]), infos, infos]
-    characters = {"mode": "V", "sort": "N"}
-    triangle, basis, _, _, info = lapack_call(
-        b, "gees", [a], shapes, characters, aliases="{{0}: (0, {})}"
-    )
-    return [triangle, basis, info]
-
-
-def triangle_root(b: ArrayBuilder, x: Instruction) -> Instruction:
-    """Return the upper triangles whose squares are `x`.
-
-    Column j solves a system of the columns before it, with its own root on their diagonal too.
-    Source: Björck and Hammarling, "A Schur method for the square root of a matrix" (1983).
-    """
-    last = x.shape.rank - 1
-    size = x.shape.dims[last]
-    start = b.select(_on_diagonal(b, x.shape.dims), b.emit("sqrt", x), b.zeros(x.shape))
-
-    def column_of(b: ArrayBuilder, x: Instruction, starts: list[Instruction]) -> Instruction:
-        sizes = (*x.shape.dims[:-1], 1)
-        return b.emit("dynamic-slice", x, *starts, dynamic_slice_sizes=sizes)
-
-    def step(b: ArrayBuilder, state: list[Instruction]) -> list[Instruction]:
-        at, end, x, root = state
-        dims = root.shape.dims
-        starts = [b.constant(0, S64)] * last + [at]
-        known = column_of(b, root, starts)
-        row, whole_row = b.iota_of(S64, known.shape.dims, last - 1), b.iota_of(S64, dims, last - 1)
-        is_own = b.compare(row, b.spread(at, row.shape.dims), direction="EQ")
-        own = b.reduced("add", b.select(is_own, known, b.zeros(known.shape)), (last - 1, last))
-        places = tuple(range(last - 1))
-        moved = b.add(root, b.spread(own, dims, places))
-        # Later rows have no say, but a 0 on their diagonal would.
-        is_before = b.compare(whole_row, b.spread(at, dims), direction="LT")
-        pivots = b.select(is_before, moved, b.like(1, root.shape))
-        system = b.select(_on_diagonal(b, dims), pivots, root)
-        value = column_of(b, x, starts)
-        above = b.compare(row, b.spread(at, row.shape.dims), direction="LT")
-        value = b.select(above, value, b.zeros(value.shape))
-        found = b.triangular_solve(
-            system, value, left_side=True, lower=False, transpose_a="NO_TRANSPOSE"
-        )
-        made = b.select(above, found, known)
-        root = b.emit("dynamic-update-slice", root, made, *starts)
-        return [b.binary("add", at, 1), end, x, root]
-
-    return b.loop([b.constant(1, S64), b.size(size), x, start], counts_up, step)[-1]

@@ -144,20 +144,24 @@ class FastCalls:
     def _sources(self, args: Sequence[Any], record: _Record) -> list[int | Any] | None:
         """Return, per flat input, the argument that it is or the captured tensor.
 
-        None if that cannot be told: the same tensor twice, a converted argument, a late capture.
+        None if that cannot be told: a converted argument, a late capture. Inputs are in the order
+        of the arguments, so the same tensor is found again behind where it was found.
         """
         concrete = record.concrete
         if concrete is None or concrete._func_graph.deferred_external_captures:
             return None
-        numbers = {id(item): at for at, item in enumerate(args) if type(item) is self._tensor_type}
-        tensors = sum(type(item) is self._tensor_type for item in args)
-        if len(numbers) != tensors or len(record.inputs) != tensors:
+        indices: dict[int, list[int]] = {}
+        for at, item in enumerate(args):
+            if type(item) is self._tensor_type:
+                indices.setdefault(id(item), []).append(at)
+        if len(record.inputs) != sum(map(len, indices.values())):
             return None
         sources: list[int | Any] = []
         for item in record.inputs:
-            if id(item) not in numbers:
+            found = indices.get(id(item))
+            if not found:
                 return None
-            sources.append(numbers[id(item)])
+            sources.append(found.pop(0))
         if any(type(item) is not self._tensor_type for item in record.captures):
             return None
         return [*sources, *record.captures]

@@ -9,7 +9,7 @@ way the call has the form that `custom-call-layouts` gives to others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
@@ -33,7 +33,7 @@ def lapack_call(
     routine: str,
     operands: Sequence[Instruction],
     results: Sequence[Shape],
-    attributes: dict[str, str] | None = None,
+    attributes: Mapping[str, str | int] | None = None,
     *,
     aliases: str = "",
     columns: bool = True,
@@ -45,7 +45,7 @@ def lapack_call(
         routine: LAPACK's name without the type's letter.
         operands: the operands.
         results: shapes of the results, as they are in HLO.
-        attributes: attribute -> character.
+        attributes: attribute -> character, or integer.
         aliases: `output_to_operand_aliasing`.
         columns: LAPACK gets the matrices as HLO has them; otherwise it gets their rows as columns,
             which is the transpose.
@@ -64,7 +64,7 @@ def lapack_call(
         api_version="API_VERSION_TYPED_FFI",
     )
     if attributes:
-        inner = ", ".join(f"{name} = {ord(c)} : ui8" for name, c in sorted(attributes.items()))
+        inner = ", ".join(f"{name} = {_literal(x)}" for name, x in sorted(attributes.items()))
         set_config(call, "{" + inner + "}")
     note_orders(call, [_order(s, rank) for s in shapes], [_order(s, rank) for s in results])
     found = (
@@ -73,6 +73,10 @@ def lapack_call(
         else [build.element_of(call, number) for number in range(len(results))]
     )
     return [_swapped(build, item, rank) for item in found] if columns else found
+
+
+def _literal(value: str | int) -> str:
+    return f"{value} : i32" if isinstance(value, int) else f"{ord(value)} : ui8"
 
 
 def succeeded(build: Builder, info: Instruction, dims: Dims) -> Instruction:

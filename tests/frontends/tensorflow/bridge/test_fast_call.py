@@ -76,6 +76,22 @@ def test_the_same_tensor_twice_is_not_taken_for_one_argument(compiled, native):
     assert len(native) == 1
 
 
+def test_calls_with_the_same_tensor_twice_become_native(compiled, native):
+    @tf.function(jit_compile=True)
+    def attention(query, key, scale, value):
+        return (query - 2.0 * key) * scale + 3.0 * value
+
+    x, y = tf.constant(X), tf.constant(5 * X)
+    for _ in range(3):
+        np.testing.assert_allclose(attention(x, x, 2, x), X)
+    # The ordinary way knows no plain arguments; the remembered call counts them.
+    assert len(native) == 2
+    np.testing.assert_allclose(attention(x, y, 2, x), -15 * X)
+    np.testing.assert_allclose(attention(x, x, 2, y), 13 * X)
+    np.testing.assert_allclose(attention(y, x, 2, y), 21 * X)
+    assert len(native) == 2
+
+
 def test_a_tape_still_sees_the_call(compiled, native):
     @tf.function(jit_compile=True)
     def square(x):

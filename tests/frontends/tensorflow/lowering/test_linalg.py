@@ -32,9 +32,22 @@ def assert_same(function, dtype, *operands, **more):
 
 
 @each_type
-@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("n", [1, 2, 5, 17, 37])
 def test_square_root(dtype, n):
     assert_same(tf.linalg.sqrtm, dtype, positive(dtype, n))
+    if n > 5:
+        # Eigenvalues are complex, and 2x2 blocks of the real Schur form lie across its halves.
+        assert_same(
+            tf.linalg.sqrtm, dtype, matrices(dtype, 2, n, n) + 2 * n * np.eye(n, dtype=dtype)
+        )
+
+
+@each_type
+@pytest.mark.parametrize("n", [3, 20])
+def test_square_root_of_singular_matrices(dtype, n):
+    """Two eigenvalues of 0 have no root by the Schur form: NaN, for that matrix alone."""
+    twice, once = (np.diag([0] * count + [4] * (n - count)) for count in (n - 1, 1))
+    assert_same(tf.linalg.sqrtm, dtype, np.stack([once, twice]).astype(dtype))
 
 
 @each_type

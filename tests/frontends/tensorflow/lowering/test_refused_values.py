@@ -307,3 +307,23 @@ def test_same_numbers(name):
         return tf.function(SAME_NUMBERS[name], jit_compile=jit, autograph=False)()
 
     assert_same(run(program, True), run(program, None))
+
+
+PARAMETERS_THAT_ARE_NO_LAST_SIZES = {
+    "binomial": lambda s: tf.random.stateless_binomial([3], s, [5.0], [0.4]),
+    "binomial of more rank": lambda s: tf.random.stateless_binomial([4], s, [[5.0, 3.0]], 0.4),
+    "gamma": lambda s: tf.random.stateless_gamma([6], s, [2.0, 3.0]),
+    "poisson": lambda s: tf.random.stateless_poisson([2, 3], s, [[2.0], [3.0]]),
+    "truncated normal": lambda s: tf.random.stateless_parameterized_truncated_normal(
+        [3], s, [0.0], [1.0], [-1.0], [1.0]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS_THAT_ARE_NO_LAST_SIZES)
+def test_parameters_must_be_the_last_sizes_of_the_numbers(name):
+    function = PARAMETERS_THAT_ARE_NO_LAST_SIZES[name]
+    for jit in (None, True):
+        drawn = tf.function(function, jit_compile=jit, autograph=False)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="must end with broadcasted shape"):
+            drawn(tf.constant([1, 2]))

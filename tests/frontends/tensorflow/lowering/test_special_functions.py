@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+import scipy.special as scipy_special
 import tensorflow as tf
 from tests.frontends.tensorflow.lowering.checking import check, specs_of, trace
 
@@ -154,6 +155,48 @@ def test_incomplete_gamma_functions_are_rounded_once_to_f32(name):
     normal = wanted > 1e-30
     ulps = np.abs(found - wanted)[normal] / np.spacing(wanted[normal].astype(np.float32))
     assert np.max(ulps) < 0.6
+
+
+@pytest.mark.parametrize("element", [np.float32, np.float64])
+def test_incomplete_gamma_functions_of_large_parameters(element):
+    """Around a = 200, where the expansion begins, around its border in x, and far beyond.
+
+    SciPy is wrong farther out in the tails: by 3e-2 at a = 5e5, x = a - 5.7 sqrt(a).
+    """
+    choose = np.random.default_rng(1)
+    a = np.exp(choose.uniform(np.log(150), np.log(1e5), 1500))
+    near = np.clip(choose.normal(size=1500) * 2, -4.4, 4.4) / np.sqrt(a)
+    x = a * np.where(choose.uniform(size=1500) < 0.7, 1 + near, choose.uniform(0.4, 2.3, 1500))
+    a, x = a.astype(element), x.astype(element)
+    exact_a, exact_x = a.astype(np.float64), x.astype(np.float64)
+    tolerance = 1e-7 if element is np.float32 else 1e-11
+    for function, truth in (
+        (tf.math.igamma, scipy_special.gammainc), (tf.math.igammac, scipy_special.gammaincc)
+    ):  # fmt: skip
+        found = trace(function, specs_of([a, x])).evaluate([a, x])[0][0]
+        np.testing.assert_allclose(found, truth(exact_a, exact_x), rtol=tolerance, atol=1e-12)
+
+
+def test_derivatives_of_incomplete_gamma_functions_of_large_parameters():
+    choose = np.random.default_rng(2)
+    a = np.exp(choose.uniform(np.log(150), np.log(1e7), 400))
+    x = a * (1 + choose.normal(size=400) * 2 / np.sqrt(a))
+    step = 1e-4 * np.sqrt(a)
+    near, far = (
+        scipy_special.gammainc(a + h, x) - scipy_special.gammainc(a - h, x)
+        for h in (step, 2 * step)
+    )
+    wanted = (8 * near - far) / (12 * step)
+    density = np.exp(-x + (a - 1) * np.log(x) - scipy_special.gammaln(a))
+    given = [a, x]
+
+    def both(a, x):
+        return RAW.IgammaGradA(a=a, x=x), RAW.RandomGammaGrad(alpha=a, sample=x)
+
+    slope, sample = trace(both, specs_of(given)).evaluate(given)[0]
+    np.testing.assert_allclose(slope * np.sqrt(a), wanted * np.sqrt(a), atol=1e-8)
+    inside = np.abs(x - a) < 3 * np.sqrt(a)
+    np.testing.assert_allclose(sample[inside], (-wanted / density)[inside], rtol=1e-6)
 
 
 def test_the_inverse_of_erf_is_rounded_once_to_f32():

@@ -238,3 +238,15 @@ def test_all_equal_sizes_are_learnt_at_once(last, needed, monkeypatch):
 
     check(program)
     assert len(attempts) == needed
+
+
+@pytest.mark.parametrize("dims", [[None, None], [None, 18, 18]], ids=str)
+def test_square_roots(dims):
+    def program(jit):
+        signature = [tf.TensorSpec(dims, tf.float32)]
+        root = tf.function(tf.linalg.sqrtm, jit_compile=jit, input_signature=signature)
+        random = np.random.default_rng(0)
+        sizes = [(n, n) for n in (1, 4, 19)] if len(dims) == 2 else [(n, 18, 18) for n in (1, 3)]
+        return [root(random.normal(size=size) + 2 * size[-1] * np.eye(size[-1])) for size in sizes]
+
+    check(program)

@@ -24,12 +24,10 @@ from ingot.frontends.building.linalg import (
     lu_solved,
     one_triangle,
     qr,
-    schur,
     sign_and_logarithm,
     svd,
-    triangle_root,
 )
-from ingot.frontends.building.products import conjugate, dot
+from ingot.frontends.building.matrix_roots import matrix_root
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
@@ -167,32 +165,11 @@ def _log_determinant(op: Op) -> tuple[Value, ...]:
 
 
 def _square_root(op: Op) -> Value:
-    """Roots of a complex Schur form's triangle, turned back; of real matrices the real part."""
     b, a = op.b, _square(op)
     if a.shape.size == 0:
         return op.tensor(0)
-    given = a.shape.dtype
-    triangle, basis, info = schur(b, a if given.is_complex else b.complex(a, b.zeros(a.shape)))
-    root = triangle_root(b, triangle)
-    batch_axes = tuple(range(a.shape.rank - 2))
-    axis = a.shape.rank - 1
-    made = dot(b, basis, root, ((axis,), (axis - 1,)), (batch_axes, batch_axes))
-    made = dot(b, made, conjugate(b, basis), ((axis,), (axis,)), (batch_axes, batch_axes))
-    found = b.compared("EQ", info, 0)
-    if not given.is_complex:
-        made, found = b.real(made), b.and_(found, _has_real_root(b, a))
-    return b.convert_to(_or_nan(b, found, made), op.result())
-
-
-def _has_real_root(b: TensorBuilder, a: Instruction) -> Instruction:
-    """Return for each real matrix whether no eigenvalue is a negative real number.
-
-    The complex Schur form does not say: its rounding moves an eigenvalue off the real axis.
-    """
-    values, _, _ = eig(b, a, vectors=False)
-    on_axis = b.compared("EQ", b.imag(values), 0)
-    negative = b.and_(on_axis, b.compared("LT", b.real(values), 0))
-    return b.not_(b.reduced("or", negative, (values.shape.rank - 1,)))
+    root, found = matrix_root(b, a)
+    return b.convert_to(_or_nan(b, found, root), op.result())
 
 
 # ---- QR, singular values, eigenvalues

@@ -160,7 +160,7 @@ def _binomial(read: Callable[[Op, Size, Size], State], shape: int, first: int) -
         b, dims = op.b, op.sizes(shape, "shape")
         counts, probs = b.together(op.tensor(first), op.tensor(first + 1))
         number = counts.shape.size
-        each = 0 if number == 0 else numbers_for_each(op, dims, number)
+        each = 0 if number == 0 else numbers_for_each(op, dims, counts.shape.dims)
         state = read(op, each, number)
         if dim_math.product((each, number)) == 0:
             return b.zeros(Shape.array(op.result(), dims))

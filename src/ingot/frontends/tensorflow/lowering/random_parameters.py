@@ -53,11 +53,22 @@ def arranged(b: TensorBuilder, made: Instruction, each: Size, dims: Sizes) -> In
     return b.reshape_to(b.transposed(b.reshape_to(made, (count, each)), (1, 0)), dims)
 
 
-def numbers_for_each(op: Op, dims: Sizes, parameters: Size) -> Size:
-    """Return how many numbers of a result of `dims` each of the parameters has."""
-    each = dim_math.exact_quotient(dim_math.product(dims), parameters)
-    if each is None:
-        raise op.error(f"Shape passed in must end with broadcasted shape: {list(dims)}")
+def numbers_for_each(op: Op, dims: Sizes, parameters: Sizes) -> Size:
+    """Return how many numbers of a result of `dims` each of the parameters has.
+
+    Args:
+        op: the op, for the error.
+        dims: the sizes of the result.
+        parameters: the sizes of the parameters, none of them 0: the last ones of the result.
+    """
+    last = dims[len(dims) - len(parameters) :]
+    pairs = zip(last, parameters, strict=False)
+    differ = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
+    each = dim_math.exact_quotient(dim_math.product(dims), dim_math.product(parameters))
+    if len(parameters) > len(dims) or differ or each is None:
+        raise op.error(
+            f"Shape passed in must end with broadcasted shape: {list(dims)}, {list(parameters)}"
+        )
     return each
 
 
@@ -90,10 +101,10 @@ def _stateless(maker: Maker, number: int, read: Callable[[Op], State]) -> Rule:
     """Take the whole result's shape, the state, then the parameters as operand `number`."""
 
     def rule(op: Op) -> Value:
-        dims, count = op.sizes(0, "shape"), dim_math.product(op.dims(number))
-        if count == 0:
+        dims, parameters = op.sizes(0, "shape"), op.dims(number)
+        if dim_math.product(parameters) == 0:
             return op.b.zeros(Shape.array(op.result(), dims))
-        return _drawn(op, maker, read(op), number, numbers_for_each(op, dims, count), dims)
+        return _drawn(op, maker, read(op), number, numbers_for_each(op, dims, parameters), dims)
 
     return rule
 

@@ -253,7 +253,7 @@ def _stateless(op: Op) -> Value:
     b, dims = op.b, op.sizes(0, "shape")
     parameters = b.together(*op.tensors(2))
     number = parameters[0].shape.size
-    each = 0 if number == 0 else numbers_for_each(op, dims, number)
+    each = 0 if number == 0 else numbers_for_each(op, dims, parameters[0].shape.dims)
     total = dim_math.product((each, number))
     if total == 0:
         return b.zeros(Shape.array(op.result(), dims))

@@ -42,10 +42,6 @@ _MOST = (1 << 31) - 1  # the largest of LAPACK's integers.
 # Parts of a batch cost about 2 us each; from this many elements on LAPACK may thread by itself.
 _WORK_OF_A_CHUNK = 100_000
 _MOST_CHUNKS = 64
-# OpenBLAS's threads gain nothing up to 128x128: singular values of f32 take 1.32 ms in one thread
-# and 1.42 ms in two, QR 0.17 and 0.26, solves 0.24 and 0.24 (256x256: 14.8 and 14.2, 0.79 and 0.87,
-# 1.23 and 0.85; scipy-openblas 0.3, 2 CPUs, in turn, least of 12).
-_SMALL = 128 * 128
 _WORKSPACES = ("work", "rwork", "iwork")
 _LENGTHS = ("lwork", "lrwork", "liwork")
 
@@ -355,7 +351,8 @@ class Adapter:
 
     def is_small(self) -> Condition:
         """Emit whether a matrix is so small that one thread is as fast as several."""
-        return self.f.ile(self.f.imul(self.size("m"), self.size("n")), _SMALL)
+        most = self.routine.one_thread
+        return self.f.ile(self.f.imul(self.size("m"), self.size("n")), most * most)
 
     def some_matrices(self, chunk: Index, chunks: Index) -> None:
         """Emit the work on one part of the batch; returns one of `STATUS`."""

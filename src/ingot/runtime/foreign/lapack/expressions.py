@@ -32,6 +32,8 @@ def _emit(f: FunctionBuilder, node: ast.expr, names: Names) -> Index:
     match node:
         case ast.Constant(value=int(number)):
             return number
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))):
+            return -number
         case ast.Name() | ast.Attribute():
             return names(ast.unparse(node))
         case ast.BinOp(left=left, op=operation, right=right):

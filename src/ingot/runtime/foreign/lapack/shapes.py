@@ -28,7 +28,7 @@ _NEEDS = {
     "tau": ("x", "k"), "s": ("r", "k"), "wr": ("r", "n"), "wi": ("r", "n"), "w": ("x", "n"),
     "vl": ("c", "n*n"), "vr": ("c", "n*n"), "vs": ("x", "n*n"),
     "d": ("x", "m"), "dl": ("x", "m"), "du": ("x", "m"), "e": ("r", "n-1"),
-    "u": ("x", "m*k"), "vt": ("x", "k*n"),
+    "u": ("x", "m*k"), "vt": ("x", "k*n"), "scale": ("r", "1"),
 }  # fmt: skip
 _OWN_NEEDS = {
     ("gehrd", "tau"): ("x", "n-1"), ("sytrd", "tau"): ("x", "n-1"), ("sytrd", "d"): ("r", "n"),
@@ -102,15 +102,21 @@ def _count(expression: str, main: Shape) -> int:
 
 
 def _side_misfit(row: Routine, operands: dict[str, Shape], attributes: dict[str, Attribute]) -> str:
-    """Check the matrices that multiply another one from the left or right: `trsm`'s, `ormqr`'s."""
-    name = {"trsm": "x", "ormqr": "a"}.get(row.name, "")
-    if not name:
-        return ""
-    main, other = operands[row.matrix], operands[name]
-    side = attributes["side" if row.name == "trsm" else "left"].value
-    is_left = chr(side) == "L" if row.name == "trsm" else bool(side)
-    rows = main.dims[-2 if is_left else -1]
-    columns = rows if row.name == "trsm" else operands["tau"].dims[-1]
-    if other.rank < 2 or other.dims[-2] != rows or other.dims[-1] != columns:
-        return f"operand '{name}' must be matrices of {rows} x {columns}, not {other}"
+    """Check the matrices that multiply another one from the left or right."""
+    m, n = operands[row.matrix].dims[-2:]
+    match row.name:
+        case "trsm":
+            size = m if chr(attributes["side"].value) == "L" else n
+            wanted = {"x": (size, size)}
+        case "ormqr":
+            rows = m if attributes["left"].value else n
+            wanted = {"a": (rows, operands["tau"].dims[-1])}
+        case "trsyl":
+            wanted = {"a": (m, m), "b": (n, n)}
+        case _:
+            return ""
+    for name, (rows, columns) in wanted.items():
+        given = operands[name]
+        if given.rank < 2 or given.dims[-2:] != (rows, columns):
+            return f"operand '{name}' must be matrices of {rows} x {columns}, not {given}"
     return ""
