@@ -22,6 +22,7 @@ from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.opset.shaping import DimensionsAttributes, PadAttributes
 from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
+from ingot.passes.fusion.late_reads import copies_more
 from ingot.passes.fusion.recompute import (
     FUSIBLE,
     LITERALS,
@@ -276,7 +277,8 @@ def _why_not_in_place(producer: Instruction, group: Group) -> str:
         return ""
     updated = update.destinations
     if not any(operand in updated for operand in producer.operands):
-        return ""
+        late = copies_more(producer, update)
+        return "it reads several other parts of an array that is updated in place" if late else ""
     in_time = reads_in_time(producer, update, {producer, update, *group.members})
     return "" if in_time else "it reads other elements of an array that is updated in place"
 
