@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.passes.spmd.runs import is_link, is_movement
+from ingot.passes.spmd.runs import is_box, is_link, is_movement
 from ingot.passes.spmd.sharding import (
     Sharding,
     manual_lanes,
@@ -109,7 +109,9 @@ def loosen_movements(module: Module, known: Known) -> None:
                 computation.remove_dead(operand)
             _take_annotation(op, known)
         for op in computation.post_order():
-            if is_link(op):
+            # Boxes of boxes will be split by dimension.
+            is_inner_box = bool(op.users) and all(map(is_box, (op, *op.users)))
+            if is_link(op) or is_inner_box:
                 op.extra.pop("sharding", None)
 
 

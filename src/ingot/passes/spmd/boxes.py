@@ -13,15 +13,13 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.passes.spmd.annotations import Known, replace_value
-from ingot.passes.spmd.runs import is_movement, moved_axes
-
-_NO_PADDING = (0, 0, 0)
+from ingot.passes.spmd.runs import is_box, is_movement, moved_axes
 
 
 def split_boxes(computation: Computation, known: Known) -> None:
     """Split the chains of slices and pads of arrays that are known to be divided."""
     for op in computation.post_order():
-        if op.parent is None or op.opcode not in _ROWS:
+        if op.parent is None or not is_box(op):
             continue
         if op.users and all(map(is_movement, op.users)):
             continue  # It will be in their chains.
@@ -46,7 +44,7 @@ def _chain(op: Instruction, known: Known) -> list[Instruction]:
     """Return slices and pads, from the first to `op`, each of which is the operand of the next."""
     chain = [op]
     fill = op.operands[1] if op.opcode == "pad" else None
-    while chain[0].operands[0] not in known and chain[0].operands[0].opcode in _ROWS:
+    while chain[0].operands[0] not in known and is_box(chain[0].operands[0]):
         before = chain[0].operands[0]
         if before.opcode == "pad":
             # At a corner, pads along one dimension after the other have the last one's value.
@@ -59,19 +57,11 @@ def _chain(op: Instruction, known: Known) -> list[Instruction]:
 
 def _along(op: Instruction, value: Instruction, axis: int) -> Instruction:
     """Return the slice or pad of `value` that `op` is along one dimension."""
-    return _ROWS[op.opcode](RuleBuilder(op.computation, op.metadata), op, value, axis)
-
-
-def _sliced(build: RuleBuilder, op: Instruction, value: Instruction, axis: int) -> Instruction:
+    build = RuleBuilder(op.computation, op.metadata)
+    if op.opcode == "pad":
+        padding = [(0, 0, 0)] * value.shape.rank
+        padding[axis] = op.attributes.padding[axis]
+        return build.pad(value, op.operands[1], padding=tuple(padding))
     rows = [(0, size, 1) for size in value.shape.static_dims]
     rows[axis] = op.attributes.slice[axis]
     return build.slice(value, slice=tuple(rows))
-
-
-def _padded(build: RuleBuilder, op: Instruction, value: Instruction, axis: int) -> Instruction:
-    rows = [_NO_PADDING] * value.shape.rank
-    rows[axis] = op.attributes.padding[axis]
-    return build.pad(value, op.operands[1], padding=tuple(rows))
-
-
-_ROWS = {"pad": _padded, "slice": _sliced}

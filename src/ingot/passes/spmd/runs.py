@@ -74,6 +74,11 @@ def moved_axes(value: Instruction) -> tuple[int, ...]:
     return tuple(axis for axis in range(value.shape.rank) if changes(value, axis))
 
 
+def is_box(value: Instruction) -> bool:
+    """Whether an op takes a box out of its operand, or puts one around it (`boxes`)."""
+    return value.opcode == "slice" or value.opcode == "pad"
+
+
 def is_link(value: Instruction) -> bool:
     """Whether all users of a value only move its rows on along the one dimension that it does."""
     axes = moved_axes(value)
