@@ -13,6 +13,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.passes.spmd.annotations import Known, replace_value
+from ingot.passes.spmd.rows import padded, sliced
 from ingot.passes.spmd.runs import is_box, is_movement, moved_axes
 
 
@@ -59,9 +60,5 @@ def _along(op: Instruction, value: Instruction, axis: int) -> Instruction:
     """Return the slice or pad of `value` that `op` is along one dimension."""
     build = RuleBuilder(op.computation, op.metadata)
     if op.opcode == "pad":
-        padding = [(0, 0, 0)] * value.shape.rank
-        padding[axis] = op.attributes.padding[axis]
-        return build.pad(value, op.operands[1], padding=tuple(padding))
-    rows = [(0, size, 1) for size in value.shape.static_dims]
-    rows[axis] = op.attributes.slice[axis]
-    return build.slice(value, slice=tuple(rows))
+        return padded(build, value, axis, op.attributes.padding[axis], op.operands[1])
+    return sliced(build, value, axis, op.attributes.slice[axis])

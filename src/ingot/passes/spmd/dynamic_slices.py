@@ -27,6 +27,7 @@ from ingot.passes.spmd.division import (
 )
 from ingot.passes.spmd.indexed import held
 from ingot.passes.spmd.reshard import between
+from ingot.passes.spmd.rows import padded
 from ingot.passes.spmd.sharding import Sharding, count_of
 from ingot.passes.spmd.values import Values
 from ingot.support.records import record
@@ -161,10 +162,7 @@ def _shifted(build: Builder, rows: Instruction, along: _Along, shift: Instructio
     """Return the rows from `shift` on, as many as there are; any rows where there are none."""
     if along.rows == 1:
         return rows
-    padding = [(0, 0, 0)] * rows.shape.rank
-    padding[along.axis] = (along.rows, along.rows, 0)
-    zero = build.constant(0, rows.shape.dtype)
-    wide = build.emit("pad", rows, zero, padding=tuple(padding))
+    wide = padded(build, rows, along.axis, (along.rows, along.rows, 0))
     firsts = [build.constant(0, S32)] * rows.shape.rank
     firsts[along.axis] = build.add(shift, build.constant(along.rows, S32))
     return build.emit("dynamic-slice", wide, *firsts, dynamic_slice_sizes=rows.shape.static_dims)

@@ -35,6 +35,7 @@ from ingot.passes.spmd.division import (
     whole_shape,
 )
 from ingot.passes.spmd.reshard import between
+from ingot.passes.spmd.rows import sliced
 from ingot.passes.spmd.sharding import Column, Sharding, count_of
 from ingot.passes.spmd.values import Values
 
@@ -140,9 +141,7 @@ def _with(
 def _elements_of(
     build: RuleBuilder, indices: Instruction, how: IndexMap, ends: tuple[int, int]
 ) -> Instruction:
-    rows = [(0, size, 1) for size in indices.shape.static_dims]
-    rows[how.index_vector_dim] = (*ends, 1)
-    return build.slice(indices, slice=tuple(rows))
+    return sliced(build, indices, how.index_vector_dim, (*ends, 1))
 
 
 def _elements(shape: Shape) -> int:

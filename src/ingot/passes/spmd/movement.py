@@ -25,6 +25,7 @@ from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.reshard import Resharder, between
+from ingot.passes.spmd.rows import padded
 from ingot.passes.spmd.runs import Run, Runs, is_movement, runs_of
 from ingot.passes.spmd.sharding import Column, Groups, Sharding, groups_along
 from ingot.support.records import record
@@ -238,9 +239,7 @@ class _Mover:
         if pace == 1:
             begins = {at: min(begin, size - span) for at, begin in begins.items()}
         elif max(begins.values()) + span > size:
-            padding = [(0, 0, 0)] * source.shape.rank
-            padding[self.axis] = (0, span, 0)
-            source = build.emit("pad", source, _zero(build, source), padding=tuple(padding))
+            source = padded(build, source, self.axis, (0, span, 0))
         values = set(begins.values())
         if len(values) == 1:
             (begin,) = values
@@ -330,9 +329,7 @@ class _Mover:
             return value
         low = max(0, -min(shifts.values()))
         high = max(0, max(shifts.values()) + size - dims[self.axis])
-        padding = [(0, 0, 0)] * len(dims)
-        padding[self.axis] = (low, high, 0)
-        wide = build.emit("pad", value, _zero(build, value), padding=tuple(padding))
+        wide = padded(build, value, self.axis, (low, high, 0))
         starts = [build.constant(0, S32)] * len(dims)
         numbers = {part: shift + low for part, shift in shifts.items()}
         starts[self.axis] = self._of_part(build, numbers, 0)
@@ -351,10 +348,6 @@ def _add(layers: list[dict[int, _Transfer]], target: int, transfer: _Transfer) -
 
 def _pace(run: Run) -> int:
     return abs(run.step)
-
-
-def _zero(build: RuleBuilder, like: Instruction) -> Instruction:
-    return build.full(0, like.shape.with_dims(()))
 
 
 def _is_zeros(run: Run) -> bool:

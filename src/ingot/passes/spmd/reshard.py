@@ -22,6 +22,7 @@ from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
+from ingot.passes.spmd.rows import sliced
 from ingot.passes.spmd.sharding import (
     Column,
     Groups,
@@ -204,11 +205,7 @@ class Resharder:
         self, part: Instruction, axis: int, begin: int, limit: int, step: int = 1
     ) -> Instruction:
         """Return every `step`-th row of a part from `begin` to `limit` along a dimension."""
-        box = [(0, size, 1) for size in part.shape.static_dims]
-        if (begin, limit, step) == box[axis]:
-            return part
-        box[axis] = (begin, limit, step)
-        return self.builder(part).slice(part, slice=tuple(box))
+        return sliced(self.builder(part), part, axis, (begin, limit, step))
 
     def remove_unused(self) -> None:
         """Remove what was gathered for movements; all devices do, so none waits for another."""

@@ -26,6 +26,7 @@ from ingot.hlo.shape import Shape
 from ingot.passes.spmd.annotations import Known, is_resharded, replace_value
 from ingot.passes.spmd.boxes import split_boxes
 from ingot.passes.spmd.factors import Factors, factors_of
+from ingot.passes.spmd.rows import padded
 from ingot.passes.spmd.runs import is_link, is_movement, runs_of
 from ingot.passes.spmd.sharding import Sharding, sharding_of, undivided_column
 from ingot.support.records import record, replace
@@ -201,10 +202,7 @@ class _Sweep:
         if value.opcode == "iota":
             along: int = value.attributes.iota_dimension
             return build.emit("iota", shape=value.shape.with_dims(dims), iota_dimension=along)
-        padding = [(0, 0, 0)] * len(dims)
-        padding[axis] = (0, rows - value.shape.static_dims[axis], 0)
-        zero = build.constant(0, value.shape.dtype)
-        return build.pad(value, zero, padding=tuple(padding))
+        return padded(build, value, axis, (0, rows - value.shape.static_dims[axis], 0))
 
     def _resize(self, op: Instruction, along: _Along, like: _Padded) -> None:
         """Replace an op by one whose dimensions of a factor have as many rows as `like`."""

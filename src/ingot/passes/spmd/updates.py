@@ -24,6 +24,7 @@ from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.annotations import Known, is_resharded, replace_value
 from ingot.passes.spmd.reshard import between
+from ingot.passes.spmd.rows import padded
 from ingot.passes.spmd.sharding import Sharding
 from ingot.support.records import record
 
@@ -100,9 +101,7 @@ def _selected(op: Instruction, update: _Update, sharding: Sharding) -> Instructi
     inside: Instruction | None = None
     for axis in moved:
         begin, limit, size = update.spans[axis]
-        padding = [(0, 0, 0)] * len(update.spans)
-        padding[axis] = (begin, size - limit, 0)
-        framed = build.pad(framed, zero, padding=tuple(padding))
+        framed = padded(build, framed, axis, (begin, size - limit, 0), zero)
         index = build.emit(
             "iota", shape=Shape.array(S32, op.shape.static_dims), iota_dimension=axis
         )
