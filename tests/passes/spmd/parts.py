@@ -27,8 +27,8 @@ def check(text: str) -> str:
     values: list[np.ndarray] = []
     for number, parameter in enumerate(whole.entry.parameters):
         dims = parameter.shape.static_dims
-        count = np.arange(1, 1 + np.prod(dims), dtype=parameter.shape.dtype.numpy)
-        values.append(1000 * number + count.reshape(dims))
+        count = 1000 * number + np.arange(1, 1 + np.prod(dims))
+        values.append(count.reshape(dims).astype(parameter.shape.dtype.numpy))
     for instruction in list(whole.entry.instructions):
         instruction.extra.pop("sharding", None)
         if instruction.opcode == "custom-call":

@@ -14,8 +14,11 @@ TURNED = "{devices=[4,1]2,0,3,1}"
 SIZE = 24
 
 
-def program(body: str, rows: int, sharding: str, last: str) -> str:
-    return f"""HloModule m, num_partitions=4
+KINDS = ("s32", "f32", "bf16", "s8", "u16", "c64", "f64")
+
+
+def program(body: str, rows: int, sharding: str, last: str, kind: str = "s32") -> str:
+    text = f"""HloModule m, num_partitions=4
     ENTRY main {{
       x = s32[{SIZE},2] parameter(0), sharding={sharding}
       y = s32[{SIZE},2] parameter(1), sharding={sharding}
@@ -24,6 +27,7 @@ def program(body: str, rows: int, sharding: str, last: str) -> str:
       {body}
       ROOT r = s32[{rows},2] copy({last}), sharding={sharding}
     }}"""
+    return text.replace("s32", kind)
 
 
 SLICES = {
@@ -106,7 +110,8 @@ def test_random_movements(seed: int) -> None:
     last, rows = list(made.items())[-1]
     high = -rows % 4
     lines.append(f"last = s32[{rows + high},2] pad({last}, seven), padding=0_{high}x0_0")
-    check(program("\n".join(lines), rows + high, (ROWS, TURNED, BOTH)[seed % 3], "last"))
+    kind, sharding = KINDS[seed % len(KINDS)], (ROWS, TURNED, BOTH)[seed % 3]
+    check(program("\n".join(lines), rows + high, sharding, "last", kind))
 
 
 TWO_AXES = "{devices=[2,2]<=[4]}"
