@@ -14,16 +14,19 @@ TURNED = "{devices=[4,1]2,0,3,1}"
 SIZE = 24
 
 
-KINDS = ("s32", "f32", "bf16", "s8", "u16", "c64", "f64")
+KINDS = {"s32": ("0", "7"), "f32": ("0", "-inf"), "bf16": ("-0", "7"), "s8": ("0", "7"),
+         "u16": ("0", "7"), "c64": ("(0, 0)", "(7, nan)"), "pred": ("false", "true")}  # fmt: skip
+"""Types with the two values that rows are filled with."""
 
 
 def program(body: str, rows: int, sharding: str, last: str, kind: str = "s32") -> str:
+    zero, seven = KINDS[kind]
     text = f"""HloModule m, num_partitions=4
     ENTRY main {{
       x = s32[{SIZE},2] parameter(0), sharding={sharding}
       y = s32[{SIZE},2] parameter(1), sharding={sharding}
-      zero = s32[] constant(0)
-      seven = s32[] constant(7)
+      zero = s32[] constant({zero})
+      seven = s32[] constant({seven})
       {body}
       ROOT r = s32[{rows},2] copy({last}), sharding={sharding}
     }}"""
@@ -110,7 +113,7 @@ def test_random_movements(seed: int) -> None:
     last, rows = list(made.items())[-1]
     high = -rows % 4
     lines.append(f"last = s32[{rows + high},2] pad({last}, seven), padding=0_{high}x0_0")
-    kind, sharding = KINDS[seed % len(KINDS)], (ROWS, TURNED, BOTH)[seed % 3]
+    kind, sharding = list(KINDS)[seed % len(KINDS)], (ROWS, TURNED, BOTH)[seed % 3]
     check(program("\n".join(lines), rows + high, sharding, "last", kind))
 
 
