@@ -67,6 +67,22 @@ def test_halves_of_two_arrays_and_a_reversal() -> None:
     assert "all-gather" not in check(program(body, 2 * SIZE, ROWS, "b"))
 
 
+@pytest.mark.parametrize("sharding", [ROWS, TURNED, BOTH])
+def test_interleaved_rows(sharding: str) -> None:
+    body = """
+      even = s32[12,2] slice(x), slice={[0:23:2], [0:2]}
+      odd = s32[12,2] slice(x), slice={[1:24:2], [0:2]}
+      third = s32[8,2] slice(y), slice={[2:24:3], [0:2]}
+      a = s32[24,2] pad(even, zero), padding=1_0_1x0_0
+      b = s32[24,2] pad(odd, seven), padding=0_1_1x0_0
+      c = s32[24,2] pad(third, zero), padding=1_1_2x0_0
+      d = s32[24,2] add(a, b)
+      e = s32[24,2] add(d, c)"""
+    text = check(program(body, 24, sharding, "e"))
+    assert "collective" not in text
+    assert "all-gather" not in text
+
+
 def test_an_array_that_every_device_has() -> None:
     text = program(
         f"""w = s32[4,2] parameter(2)

@@ -2,7 +2,7 @@
 """Factors: which dimensions of an op's operands and results must be divided alike.
 
 If all dimensions of a factor are divided alike, each device can compute its part of the op from its
-parts of the operands. A factor that no result has becomes a sum (or another fold) over the devices.
+parts of the operands. (Their sizes may differ: a slice of every other element has half of them.) A factor that no result has becomes a sum (or another fold) over the devices.
 A dimension without a factor must be whole. `ij,jk->ik` has the factors i, j and k.
 
 Invariant: with no factor divided, the op is unchanged. Ops without a rule have no factors: they
@@ -144,15 +144,22 @@ def _concatenate(op: Instruction, shapes: Sequence[Shape]) -> Factors:
 
 
 def _pad(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    """Dimensions without padding, or with as much at both ends together as between two elements.
+
+    A part of the operand makes a part of the result then, with the same padding.
+    """
     rows = op.attributes.padding
-    factors = _where(row == (0, 0, 0) for row in rows)
+    factors = _where(min(low, high) >= 0 and low + high == inner for low, high, inner in rows)
     return Factors((factors, ()), (factors,))
 
 
 def _slice(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    """Dimensions that are whole, or of which every n-th element is taken."""
     (source,) = shapes
-    rows = zip(op.attributes.slice, source.dims, strict=True)
-    factors = _where(row == (0, size, 1) for row, size in rows)
+    rows = zip(op.attributes.slice, source.dims, op.shape.dims, strict=True)
+    factors = _where(
+        begin < step and taken * step == size for (begin, _, step), size, taken in rows
+    )
     return Factors((factors,), (factors,))
 
 

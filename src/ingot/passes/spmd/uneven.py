@@ -280,6 +280,12 @@ def _is_resized(op: Instruction, factors: Factors, factor: int) -> bool:
         return False
     if op.opcode == "custom-call" or op.has(Trait.COLLECTIVE):
         return False
+    shapes = [*(operand.shape for operand in op.operands), op.shape]
+    rows = [*factors.operands, *factors.results]
+    dims = zip(shapes, rows, strict=True)
+    sizes = {shape.dims[row.index(factor)] for shape, row in dims if factor in row}
+    if len(sizes) != 1:
+        return False
     (results,) = factors.results
     if factor not in results:
         return op.opcode == "reduce" or op.has(Trait.CONTRACTION)
