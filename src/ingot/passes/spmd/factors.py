@@ -2,8 +2,9 @@
 """Factors: which dimensions of an op's operands and results must be divided alike.
 
 If all dimensions of a factor are divided alike, each device can compute its part of the op from its
-parts of the operands. (Their sizes may differ: a slice of every other element has half of them.) A factor that no result has becomes a sum (or another fold) over the devices.
-A dimension without a factor must be whole. `ij,jk->ik` has the factors i, j and k.
+parts of the operands. Their sizes may differ: a slice of every other element has half of them. A
+factor that no result has becomes a sum (or another fold) over the devices. A dimension without a
+factor must be whole. `ij,jk->ik` has the factors i, j and k.
 
 Invariant: with no factor divided, the op is unchanged. Ops without a rule have no factors: they
 work on whole values.
