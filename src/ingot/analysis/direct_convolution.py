@@ -37,6 +37,11 @@ MAX_TAPS = 7
 """Taps of a line that a depthwise convolution keeps in registers at most."""
 
 MIN_FEATURES = 4
+OWN_VECTORS, MIN_USES = 4, 4
+"""A depthwise convolution whose channels fill so many vectors, as many as code of its own holds at
+once, takes 0.6 of the driver's time if a pixel is in fewer windows: 3x3 by steps of 2, 64 to 128
+channels of 80x80 and 112x112 (AVX2, one thread, 2026-11-28). 5x5 windows and other channels do not.
+"""
 MAX_WASTE = 1.4
 """Lanes of whole vectors for each feature at most."""
 
@@ -132,6 +137,11 @@ class Sizes:
         )
 
     @property
+    def uses(self) -> float:
+        """Windows that use a pixel, about."""
+        return math.prod(one.size / one.stride for one in self.window)
+
+    @property
     def copied(self) -> int:
         """Channels of a copied pixel."""
         return self.channels if self.groups == 1 else self.group_channels
@@ -183,6 +193,12 @@ class Sizes:
         """
         if not self.fills(panel):
             return f"{self.group_features} features fill vectors of {panel[1]} lanes badly"
+        if (
+            self.is_depthwise
+            and self.features % (OWN_VECTORS * panel[1]) == 0
+            and self.uses < MIN_USES
+        ):
+            return "copied pixels would be used by few windows"
         parts = tuple(parts_of(self))
         if not parts or not all(part.is_suited(cell) for part in parts):
             return "its lines are short, or its channels make too many segments"
