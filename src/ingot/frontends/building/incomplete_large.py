@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import cache
+from functools import lru_cache
 
 from ingot.frontends.building.error_function import erfcx
 from ingot.frontends.building.reals import Real
@@ -29,7 +29,7 @@ _TERMS = {True: (7, 24, 20), False: (5, 16, 11)}
 """For all of f64's digits, or f32's: terms in 1/a, in e, and of the logarithm."""
 
 
-@cache
+@lru_cache(8)
 def _stirling(count: int) -> list[Fraction]:
     """Return the factors of 1/a^k in gamma(a) / (sqrt(2 pi / a) (a / e)^a), from k = 0 on."""
     logarithm = [Fraction(0)] * (count + 1)
@@ -41,7 +41,7 @@ def _stirling(count: int) -> list[Fraction]:
     return found
 
 
-@cache
+@lru_cache(8)
 def _series(count: int, length: int) -> list[list[Fraction]]:
     """Return the factors of e^n in S_k: `count` rows of `length`."""
     width = length + 2 * count
