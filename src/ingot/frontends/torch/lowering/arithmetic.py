@@ -186,7 +186,7 @@ def _pow(op: Op, x: Operand, y: Operand) -> Instruction:
     b, element = op.b, op.dtype
     if not isinstance(x, Instruction) and x == 1:
         return b.like(1, op.shape)
-    if not isinstance(y, Instruction) and is_exact(element) and y < 0:
+    if isinstance(y, int) and is_exact(element) and y < 0:
         raise op.error("Integers to negative integer powers are not allowed.")
     return b.power(*op.together(x, y, element=element))
 
