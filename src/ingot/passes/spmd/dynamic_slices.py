@@ -105,14 +105,11 @@ def slice_parts(values: Values, op: Instruction, annotated: Annotations) -> bool
     firsts = [
         along.begin if dim == axis else start for dim, start in enumerate(_s32(build, starts))
     ]
-    sizes = list(part.shape.static_dims)
-    for dim, size in enumerate(op.shape.static_dims):
-        tiles = count_of(division.results[0].column(dim))
-        sizes[dim] = size // tiles
-    found = build.emit("dynamic-slice", part, *firsts, dynamic_slice_sizes=tuple(sizes))
+    sizes = division.results[0].local_dims(op.shape.static_dims)
+    found = build.emit("dynamic-slice", part, *firsts, dynamic_slice_sizes=sizes)
     shift = build.subtract(along.local, along.begin)
     moved = _shifted(build, found, along, shift)
-    is_there = _is_inside(build, tuple(sizes), axis, (along.local, along.size))
+    is_there = _is_inside(build, sizes, axis, (along.local, along.size))
     made = build.select(is_there, moved, build.full(0, moved.shape))
     result = division.results[0].of_summands(column, op.shape.rank)
     values.replace_part(op, made, (result,), annotated)

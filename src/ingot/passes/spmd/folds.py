@@ -27,6 +27,8 @@ from ingot.passes.spmd.division import (
     changed_dimensions,
     divided_too,
     is_apart,
+    local_shapes,
+    whole_shape,
 )
 from ingot.passes.spmd.sharding import Column, Sharding, count_of, sharding_of
 from ingot.passes.spmd.values import Values
@@ -48,16 +50,13 @@ def fold_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
     if axis is None or any(kept.column(axis)) or not is_apart(division, given.column(axis)):
         return False
     column = given.column(axis)
-    if any(_rows(values, array, axis) % count_of(column) for array in arrays):
+    wholes = (whole_shape(array.shape, values.sharding(array)) for array in arrays)
+    if any(whole.static_dims[axis] % count_of(column) for whole in wholes):
         return False
     target = divided_too(kept, axis, column, rank)
     parts = [values.convert(array, target) for array in arrays]
     made = values.computation.copy_of(op, [*parts, *starts])
-    shapes = [
-        one.with_dims(sharding.local_dims(one.static_dims))
-        for one, sharding in zip(op.shape.elements, division.results, strict=True)
-    ]
-    values.computation.set_shape(made, Shape.tuple(tuple(shapes)))
+    values.computation.set_shape(made, local_shapes(op.shape, division.results))
     build = values.resharder.builder(op)
     gathered = [
         _from_all(values, build.element_of(made, number), division.results[number], column)
@@ -68,11 +67,6 @@ def fold_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
     )
     values.replace_part(op, folded, division.results, annotated)
     return True
-
-
-def _rows(values: Values, array: Instruction, axis: int) -> int:
-    tiles = values.sharding(array).tiles
-    return array.shape.static_dims[axis] * (tiles[axis] if tiles else 1)
 
 
 def _folds_start(fold: Computation, starts: tuple[Instruction, ...]) -> bool:
