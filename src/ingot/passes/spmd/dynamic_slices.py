@@ -27,7 +27,7 @@ from ingot.passes.spmd.division import (
 )
 from ingot.passes.spmd.indexed import held
 from ingot.passes.spmd.reshard import between
-from ingot.passes.spmd.rows import padded
+from ingot.passes.spmd.rows import padded, row_numbers
 from ingot.passes.spmd.sharding import Sharding, count_of
 from ingot.passes.spmd.values import Values
 from ingot.support.records import record
@@ -170,6 +170,6 @@ def _is_inside(
 ) -> Instruction:
     """Return whether the index along a dimension, plus a scalar, is inside of `limit` rows."""
     first, limit = bound
-    index = build.emit("iota", shape=Shape.array(S32, dims), iota_dimension=axis)
+    index = row_numbers(build, dims, axis)
     moved = build.add(index, build.broadcast_to(first, dims, ()))
     return between(build, moved, build.full(0, index.shape), build.full(limit, index.shape))

@@ -16,10 +16,8 @@ import numpy as np
 from ingot.evaluator import evaluate_computation
 from ingot.hlo.builder import scalar_computation
 from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import splat_of
-from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 from ingot.passes.spmd.division import (
     Annotations,
@@ -30,6 +28,7 @@ from ingot.passes.spmd.division import (
     local_shapes,
     whole_shape,
 )
+from ingot.passes.spmd.rows import row_numbers
 from ingot.passes.spmd.sharding import Column, Sharding, count_of, sharding_of
 from ingot.passes.spmd.values import Values
 from ingot.semantics.reducers import is_identity, reducer_opcode
@@ -123,8 +122,7 @@ def scan_parts(values: Values, op: Instruction, division: Division) -> bool:
     # Of part p, the parts before are the first p; those behind, the last ones.
     counts = np.array(column, np.int32)
     limit = resharder.of_device(build, counts)
-    shape = Shape.array(S32, all_totals.shape.static_dims)
-    index = build.emit("iota", shape=shape, iota_dimension=axis)
+    index = row_numbers(build, all_totals.shape.static_dims, axis)
     here = build.broadcast_to(limit, all_totals.shape.dims, ())
     is_before = build.compare(index, here, direction="LT" if is_forwards else "GT")
     others = build.select(is_before, all_totals, build.broadcast_to(start, all_totals.shape.dims))

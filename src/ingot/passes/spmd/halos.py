@@ -15,10 +15,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.contraction import ConvolutionAttributes
-from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 from ingot.passes.spmd.division import (
     Annotations,
@@ -30,6 +28,7 @@ from ingot.passes.spmd.division import (
 )
 from ingot.passes.spmd.folds import scan_parts
 from ingot.passes.spmd.reshard import between
+from ingot.passes.spmd.rows import row_numbers
 from ingot.passes.spmd.sharding import Column, Sharding, count_of, groups_along
 from ingot.passes.spmd.values import Values
 from ingot.semantics.reducers import is_identity, reducer_opcode
@@ -200,8 +199,7 @@ def _widened(values: Values, part: Instruction, given: Sharding, halo: _Halo) ->
 def _with_border(values: Values, wide: Instruction, start: Instruction, halo: _Halo) -> Instruction:
     """Return the rows of a device with the start value where it has no neighbour."""
     build, dims = values.resharder.builder(wide), wide.shape.static_dims
-    shape = Shape.array(S32, dims)
-    row = build.emit("iota", shape=shape, iota_dimension=halo.along.operand)
+    row = row_numbers(build, dims, halo.along.operand)
     length = dims[halo.along.operand]
     last = count_of(halo.column) - 1
     bounds = np.array(

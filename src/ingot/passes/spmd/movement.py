@@ -25,7 +25,7 @@ from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.reshard import Resharder, between
-from ingot.passes.spmd.rows import padded
+from ingot.passes.spmd.rows import padded, row_numbers
 from ingot.passes.spmd.runs import Run, Runs, is_movement, runs_of
 from ingot.passes.spmd.sharding import Column, Groups, Sharding, groups_along
 from ingot.support.records import record
@@ -301,9 +301,7 @@ class _Mover:
     ) -> Instruction:
         """Return the part, with the rows of each layer where this device's table says."""
         size = shape.static_dims[self.axis]
-        index = build.emit(
-            "iota", shape=Shape.array(S32, shape.static_dims), iota_dimension=self.axis
-        )
+        index = row_numbers(build, shape.static_dims, self.axis)
         made = build.full(0, shape)
         for one in rows:
             # Row `skip` of the value is row `begin` of the part.

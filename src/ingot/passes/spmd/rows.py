@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices and pads along one dimension: the two ops that movements are made of."""
+"""Rows of an array along one dimension: slices, pads, and their numbers."""
 
 from __future__ import annotations
 
 from ingot.hlo.builder import Builder
+from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
 
 
 def sliced(build: Builder, value: Instruction, axis: int, row: tuple[int, int, int]) -> Instruction:
@@ -31,3 +33,8 @@ def padded(
     rows[axis] = padding
     scalar = build.constant(0, value.shape.dtype) if fill is None else fill
     return build.emit("pad", value, scalar, padding=tuple(rows))
+
+
+def row_numbers(build: Builder, dims: tuple[int, ...], axis: int) -> Instruction:
+    """Return the index along dimension `axis` of each element of an array of `dims`, s32."""
+    return build.emit("iota", shape=Shape.array(S32, dims), iota_dimension=axis)

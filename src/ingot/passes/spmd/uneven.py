@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
@@ -26,7 +25,7 @@ from ingot.hlo.shape import Shape
 from ingot.passes.spmd.annotations import Known, is_resharded, replace_value
 from ingot.passes.spmd.boxes import split_boxes
 from ingot.passes.spmd.factors import Factors, factors_of
-from ingot.passes.spmd.rows import padded
+from ingot.passes.spmd.rows import padded, row_numbers
 from ingot.passes.spmd.runs import is_link, is_movement, runs_of
 from ingot.passes.spmd.sharding import Sharding, sharding_of, undivided_column
 from ingot.support.records import record, replace
@@ -254,10 +253,10 @@ class _Sweep:
                 continue
             axis = row.index(along.factor)
             dims = wide.shape.static_dims
-            index = build.emit("iota", shape=Shape.array(S32, dims), iota_dimension=axis)
             rows = op.operands[number].shape.static_dims[axis]
             if rows == dims[axis]:
                 continue
+            index = row_numbers(build, dims, axis)
             there = build.compare(index, build.full(rows, index.shape), direction="LT")
             fill = start or build.constant(0, wide.shape.dtype)
             found[number] = build.select(there, wide, build.broadcast_to(fill, dims, ()))

@@ -15,16 +15,15 @@ import numpy as np
 
 from ingot.evaluator import evaluate_instruction, evaluated_opcodes
 from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import PRED, S32
+from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import ScatterAttributes
 from ingot.hlo.rewrite.rule import RuleBuilder
-from ingot.hlo.shape import Shape
 from ingot.passes.spmd.annotations import Known, is_resharded, replace_value
 from ingot.passes.spmd.reshard import between
-from ingot.passes.spmd.rows import padded
+from ingot.passes.spmd.rows import padded, row_numbers
 from ingot.passes.spmd.sharding import Sharding
 from ingot.support.records import record
 
@@ -102,9 +101,7 @@ def _selected(op: Instruction, update: _Update, sharding: Sharding) -> Instructi
     for axis in moved:
         begin, limit, size = update.spans[axis]
         framed = padded(build, framed, axis, (begin, size - limit, 0), zero)
-        index = build.emit(
-            "iota", shape=Shape.array(S32, op.shape.static_dims), iota_dimension=axis
-        )
+        index = row_numbers(build, op.shape.static_dims, axis)
         here = between(build, index, build.full(begin, index.shape), build.full(limit, index.shape))
         inside = here if inside is None else build.and_(inside, here)
     if update.fold is not None:
