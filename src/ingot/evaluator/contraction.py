@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.evaluator.numbers import converted, doubled, rounded, summed_as
+from ingot.evaluator.numbers import converted, doubled, rounded, summed_as, sums_of_products
 from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.evaluator.windows import padded, window_elements
 from ingot.hlo.dtype import F64, DType
@@ -80,6 +80,8 @@ def convolution(op: Instruction, operands: Sequence[Any], context: Context) -> V
             one.size - 1 - number if one.reversal else number
             for one, number in zip(window, index, strict=True)
         )
-        total += np.einsum("...gi,igo->...go", lhs[(slice(None), *box)], rhs[(slice(None), *at)])
+        total += sums_of_products(
+            "...gi,igo->...go", lhs[(slice(None), *box)], rhs[(slice(None), *at)]
+        )
     flat = total.reshape(dims)
     return converted(rounded(flat.transpose(np.argsort(order)), element), op.shape.dtype)

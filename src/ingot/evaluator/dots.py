@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.evaluator.numbers import converted, doubled, rounded, summed_as
+from ingot.evaluator.numbers import converted, doubled, rounded, summed_as, sums_of_products
 from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
@@ -28,7 +28,7 @@ def _dot(left: Array, right: Array, given: DotAttributes) -> Array:
         rhs[theirs] = lhs[ours]
     result = [lhs[dim] for dim in (*given.lhs_batch_dims, *given.lhs_free_dims(left.ndim))]
     result += [rhs[dim] for dim in given.rhs_free_dims(right.ndim)]
-    return np.einsum(f"{''.join(lhs)},{''.join(rhs)}->{''.join(result)}", left, right)
+    return sums_of_products(f"{''.join(lhs)},{''.join(rhs)}->{''.join(result)}", left, right)
 
 
 def _wide(value: Array, element: DType) -> Array:

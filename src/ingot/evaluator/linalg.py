@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.evaluator.numbers import narrowed
+from ingot.evaluator.numbers import narrowed, sums_of_products
 from ingot.evaluator.registry import Array, Context, Value, evaluates
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
@@ -28,7 +28,9 @@ def cholesky(op: Instruction, operands: Sequence[Any], context: Context) -> Valu
     with np.errstate(all="ignore"):
         for k in range(a.shape[-1]):
             row = factor[..., k, :k]
-            left = a[..., k:, k] - np.einsum("...ij,...j->...i", factor[..., k:, :k], np.conj(row))
+            left = a[..., k:, k] - sums_of_products(
+                "...ij,...j->...i", factor[..., k:, :k], np.conj(row)
+            )
             root = np.sqrt(left[..., 0].real)
             factor[..., k:, k] = left / root[..., None]
             factor[..., k, k] = root
@@ -56,7 +58,9 @@ def triangular_solve(op: Instruction, operands: Sequence[Any], context: Context)
     with np.errstate(all="ignore"):
         for k in order if lower else reversed(order):
             known = slice(0, k) if lower else slice(k + 1, None)
-            left = b[..., k, :] - np.einsum("...j,...jk->...k", a[..., k, known], x[..., known, :])
+            left = b[..., k, :] - sums_of_products(
+                "...j,...jk->...k", a[..., k, known], x[..., known, :]
+            )
             diagonal = a[..., k, k, None]
             x[..., k, :] = left if given.unit_diagonal else left / diagonal
     return narrowed(x if given.left_side else _transpose(x), op.shape.dtype)

@@ -172,3 +172,12 @@ def _byte_order_key(bits: Array, element: DType) -> Array:
 def narrowed(value: Array, element: DType) -> Array:
     """Return an array that was computed in a wider type in `element`."""
     return rounded(value, element) if element.is_float else value.astype(element.numpy)
+
+
+def sums_of_products(subscripts: str, left: Array, right: Array) -> Array:
+    """Return `np.einsum` of two arrays, with zeros for sums of no products.
+
+    NumPy 2.4.6 now and then gives NaN for those: it reads memory that holds no element.
+    """
+    sums: Array = np.einsum(subscripts, left, right)
+    return sums if left.size and right.size else np.zeros_like(sums)
