@@ -137,6 +137,7 @@ SLICES = {
     "slices": lambda x: torch.unique(x, dim=0),
     "columns, all": lambda x: torch.unique(x, dim=-1, return_inverse=True, return_counts=True),
     "runs": lambda x: torch.unique_consecutive(x, dim=0),
+    "runs of columns": lambda x: torch.unique_consecutive(x, dim=-1, return_counts=True),
     "runs of columns, all": lambda x: torch.unique_consecutive(
         x, dim=1, return_inverse=True, return_counts=True
     ),
