@@ -137,6 +137,7 @@ SLICES = {
     "slices": lambda x: torch.unique(x, dim=0),
     "columns, all": lambda x: torch.unique(x, dim=-1, return_inverse=True, return_counts=True),
     "runs": lambda x: torch.unique_consecutive(x, dim=0),
+    "runs of columns": lambda x: torch.unique_consecutive(x, dim=-1, return_counts=True),
     "runs of columns, all": lambda x: torch.unique_consecutive(
         x, dim=1, return_inverse=True, return_counts=True
     ),
@@ -155,6 +156,16 @@ def test_distinct_slices(name, monkeypatch):
     # PyTorch's kernel gives other strides than PyTorch says when it traces.
     for x in POINTS:
         assert_same(lambda x: tree_map(Tensor.contiguous, SLICES[name](x)), x)
+
+
+def test_runs_are_read_where_they_lie():
+    """What finds where runs begin writes one flag an element: no copy of them, no row numbers."""
+    torch._dynamo.reset()
+    run = torch.compile(torch.unique_consecutive, backend="ingot", fullgraph=True)
+    run(torch.tensor([2.0, 2.0, 5.0]))
+    first, *_ = compiled_graphs()[-1].executables
+    shapes = sorted(str(leaf) for _, leaf in first.module.entry.root.shape.leaves())
+    assert shapes == ["pred[3]{0}", "s64[]"]
 
 
 def test_distinct_elements_of_nothing():

@@ -70,6 +70,33 @@ def test_dropout_and_its_gradient_are_those_of_eager(name):
     assert_same(DROPOUTS[name], X.clone().requires_grad_(), grad=True)
 
 
+EQUAL_DRAWS = {
+    "randn_like": torch.randn_like,
+    "randint_like": lambda x: torch.randint_like(x, 9),
+    "rand_like": torch.rand_like,
+    "normal": lambda x: torch.zeros_like(x).normal_(),
+    "exponential": lambda x: torch.empty_like(x).exponential_(),
+    "log normal": lambda x: torch.empty_like(x).log_normal_(),
+    "geometric": lambda x: torch.empty_like(x).geometric_(0.3),
+    "cauchy": lambda x: torch.empty_like(x).cauchy_(),
+    "bernoulli": lambda x: torch.empty_like(x).bernoulli_(0.3),
+    "gumbel_softmax": functional.gumbel_softmax,
+    "rrelu": lambda x: functional.rrelu(x, training=True),
+}
+
+
+@pytest.mark.parametrize("name", EQUAL_DRAWS)
+def test_equal_draws_of_a_training_step_are_draws_of_their_own(name):
+    """PyTorch's partitioner takes some of them for one value, as two augmentations of an image."""
+    draw = EQUAL_DRAWS[name]
+
+    def pair(x):
+        return (x + draw(x)).sin() - 2 * (x + draw(x))
+
+    assert_same(pair, X.clone().requires_grad_(), grad=True)
+    assert_same(pair, X.clone().requires_grad_(), grad=True, dynamic=True)
+
+
 def test_draws_of_a_symbolic_size_are_those_of_eager():
     def draw(x):
         return functional.dropout(x.sin(), 0.4).sum(0) + torch.rand(x.shape[1])

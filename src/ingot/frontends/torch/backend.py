@@ -37,7 +37,7 @@ with importing():
     from ingot.frontends.torch.piece import Piece
     from ingot.frontends.torch.placement import Placement, placement_of
     from ingot.frontends.torch.python_numbers import full_precision
-    from ingot.frontends.torch.random_ops import free_draws
+    from ingot.frontends.torch.random_ops import free_draws, keeps_draws_apart
     from ingot.frontends.torch.recurrent import recurrent_layers_as_loops
     from ingot.frontends.torch.saved_layouts import (
         Layouts,
@@ -86,11 +86,12 @@ def _partition(joint_module: Any, joint_inputs: Any, **options: Any) -> tuple[An
     """Return the forward and the backward part of a graph that has both."""
     expand_bags(joint_module)
     share_invariants(joint_module)
-    forward, backward = min_cut_rematerialization_partition(joint_module, joint_inputs, **options)
-    if saves_written(forward.graph, options["num_fwd_outputs"]):
-        mark_readers(joint_module.graph)
-        return min_cut_rematerialization_partition(joint_module, joint_inputs, **options)
-    return forward, backward
+    with keeps_draws_apart(joint_module.graph):
+        parts = min_cut_rematerialization_partition(joint_module, joint_inputs, **options)
+        if saves_written(parts[0].graph, options["num_fwd_outputs"]):
+            mark_readers(joint_module.graph)
+            parts = min_cut_rematerialization_partition(joint_module, joint_inputs, **options)
+    return parts
 
 
 def compile_graph(

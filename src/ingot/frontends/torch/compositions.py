@@ -31,7 +31,20 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         _ATEN.fractional_max_pool2d_backward.default: _fractional_pool_gradient,
         _ATEN.fractional_max_pool3d_backward.default: _fractional_pool_gradient,
         _ATEN.affine_grid_generator.default: affine_grid,
+        _ATEN.unique_consecutive.default: _runs_along_known_dimension,
     }
+
+
+def _runs_along_known_dimension(
+    x: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """Return `unique_consecutive` with a dimension counted from the first.
+
+    Of a dimension counted from the last, PyTorch says other sizes than its kernel gives.
+    """
+    if dim is None or dim >= 0:
+        return NotImplemented
+    return _ATEN.unique_consecutive.default(x, return_inverse, return_counts, dim % x.dim())
 
 
 def affine_grid(theta: Any, size: Sequence[Any], align_corners: bool) -> Any:

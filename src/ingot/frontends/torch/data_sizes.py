@@ -48,23 +48,31 @@ def _counts(numbers: Any, weights: Any, size: int) -> Any:
     return torch.bincount(numbers, weights, size)
 
 
-def _runs(x: Any, is_sorted: bool, dim: int | None) -> tuple[Any, ...]:
+def _sorted(x: Any, dim: int | None) -> tuple[Any, ...]:
     values = x.flatten() if dim is None else x.movedim(dim, 0)
     order = torch.arange(len(values))
-    columns = values.reshape(len(values), -1)
-    for column in reversed(columns.unbind(1) if is_sorted else ()):
+    for column in reversed(values.reshape(len(values), -1).unbind(1)):
         order = order[column[order].sort(stable=True)[1]]
-    values, columns = values[order], columns[order]
+    return values[order].movedim(0, dim or 0), order
+
+
+def _starts(x: Any, dim: int | None) -> Any:
+    values = x.flatten() if dim is None else x.movedim(dim, 0)
+    columns = values.reshape(len(values), -1)
     starts = torch.ones(len(values), dtype=torch.bool)
     starts[1:] = (columns[1:] != columns[:-1]).any(1)
-    return values, order, starts
+    return starts
 
 
-def _distinct(values: Any, order: Any, starts: Any, size: int, dim: int | None) -> tuple[Any, ...]:
+def _distinct(x: Any, order: Any, starts: Any, size: int, dim: int | None) -> tuple[Any, ...]:
     del size
-    inverse = torch.empty_like(order)
-    inverse[order] = starts.cumsum(0) - 1
-    return values[starts].movedim(0, dim or 0), inverse, inverse.bincount()
+    values = x.flatten() if dim is None else x.movedim(dim, 0)
+    numbers = starts.cumsum(0) - 1
+    inverse = numbers
+    if order is not None:
+        inverse = torch.empty_like(order)
+        inverse[order] = numbers
+    return values[starts].movedim(0, dim or 0), inverse, numbers.bincount()
 
 
 INDICES = InternalOp("mask_indices", _indices)
@@ -76,12 +84,14 @@ COUNT_SIZE = InternalOp("count_size", _count_size)
 COUNTS = InternalOp("counts", _counts)
 """`(numbers, weights, size)`: how often each number below `size` occurs, or its weights' sum."""
 
-RUNS = InternalOp("runs", _runs)
-"""`(x, is_sorted, dim)`: the elements, or the slices along `dim`, which comes first; sorted or as
-they are; their indices; where a run begins."""
+SORTED = InternalOp("sorted", _sorted)
+"""`(x, dim)`: the elements in a row, or the slices along `dim` where they are; their indices."""
+STARTS = InternalOp("starts", _starts)
+"""`(x, dim)`: where a run of equal elements, or slices along `dim`, begins."""
 DISTINCT = InternalOp("distinct", _distinct)
-"""`(values, order, starts, size, dim)` of runs: one element of each, the run of each element, as x
-has them, and how long each is; those two are empty if they are not wanted."""
+"""`(x, order, starts, size, dim)` of runs: one element or slice of each, the run of each element
+before the sort (`order` is None if there was none), and how long each is; those two are empty if
+they are not wanted."""
 
 
 def expand_data_sizes(graph: Any) -> None:
@@ -193,24 +203,33 @@ class _Expansion:
 
     def _distinct(self, x: Node, is_sorted: bool, dim: int | None = None) -> None:
         """Find the runs of equal elements or slices, and make one of each."""
-        if not _may_have_elements(x):
+        value, given = self.node.meta["val"], x.meta["val"]
+        if not _may_have_elements(x) or (dim is not None and not given.dim()):
             return
-        value = self.node.meta["val"]
-        given = x.meta["val"]
-        sizes = (given.numel(),)
         if dim is not None:
-            dim %= max(given.dim(), 1)
-            sizes = tuple(given.movedim(dim, 0).shape)
-        shapes = ((sizes, given.dtype), (sizes[:1], torch.int64), (sizes[:1], torch.bool))
-        fakes = tuple(self._fake(x, partial(torch.empty, n, dtype=kind)) for n, kind in shapes)
+            dim %= given.dim()
+        count = given.numel() if dim is None else given.shape[dim]
         with self.graph.inserting_before(self.node):
-            runs = self._called(RUNS, (x, is_sorted, dim), fakes)
-            values, order, starts = (
-                self._called(operator.getitem, (runs, number), fake)
-                for number, fake in enumerate(fakes)
-            )
+            order = None
+            if is_sorted:
+                x, order = self._sorted(x, dim)
+            flags = self._fake(x, lambda: torch.empty(count, dtype=torch.bool))
+            starts = self._called(STARTS, (x, dim), flags)
             size = self._size(_ATEN.sum.default, (starts,), value[0].shape[dim or 0])
-            self._replace(self._called(DISTINCT, (values, order, starts, size, dim), value))
+            self._replace(self._called(DISTINCT, (x, order, starts, size, dim), value))
+
+    def _sorted(self, x: Node, dim: int | None) -> tuple[Node, Node]:
+        """Return the elements of a tensor, or its slices along a dimension, in order; indices."""
+        given = x.meta["val"]
+        sizes = (given.numel(),) if dim is None else tuple(given.shape)
+        shapes = ((sizes, given.dtype), ((sizes[dim or 0],), torch.int64))
+        fakes = tuple(self._fake(x, partial(torch.empty, n, dtype=kind)) for n, kind in shapes)
+        made = self._called(SORTED, (x, dim), fakes)
+        values, order = (
+            self._called(operator.getitem, (made, number), fake)
+            for number, fake in enumerate(fakes)
+        )
+        return values, order
 
     def _mask(self, x: Node, count: Any) -> tuple[Node, Node]:
         """Return the mask of nonzero elements, and the size that it defines."""

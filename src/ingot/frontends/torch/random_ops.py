@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Making random draws depend on sizes, not values: `free_draws(graph)`, before `placement`.
+"""Random draws of a graph: each by itself (`keeps_draws_apart`), of sizes (`free_draws`).
+
+`keeps_draws_apart` is for the partitioner. It merges equal nodes of a joint graph, and knows only
+some draws as such: two `randn_like(x)` would be one, and the second augmentation of a pair the same
+as the first.
+
+`free_draws(graph)`, before `placement`, makes draws depend on sizes, not values.
 
 PyTorch's kernels draw random numbers between compiled programs, in PyTorch's order. `rand_like(h)`
 and functional forms of in-place draws (`h.bernoulli_(p)`) take a tensor of which they only use
@@ -17,16 +23,21 @@ Example:
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
+import torch._functorch.config
+from torch._functorch.compile_utils import get_aten_target, rand_ops
 from torch._ops import HigherOrderOperator
 
 from ingot.frontends.torch.merged_numbers import value_of_call
-from ingot.frontends.torch.nodes import Node
+from ingot.frontends.torch.nodes import Node, is_random
 from ingot.support.records import record
 
 _ATEN: Any = torch.ops.aten
+_CONFIG: Any = torch._functorch.config
 
 _IN_PLACE: dict[Any, Any] = {
     _ATEN.bernoulli.p: _ATEN.bernoulli_.float,
@@ -61,6 +72,22 @@ _OPERAND = {"run_and_save_rng_state": 0, "run_with_rng_state": 1}
 Checkpointed layers do so. The first also returns the state before the draw; the second begins at a
 state that it is given.
 """
+
+
+def keeps_draws_apart(graph: Any) -> AbstractContextManager[None]:
+    """Return a context in which the partitioner merges no draws of a joint graph.
+
+    Args:
+        graph: the joint graph. The partitioner merges nothing of it if an op that it does not know
+            to be random is called more than once; programs merge equal ops themselves.
+    """
+    draws = Counter(
+        node.target
+        for node in graph.nodes
+        if is_random(node.target) and get_aten_target(node) not in rand_ops
+    )
+    is_risky = any(count > 1 for count in draws.values())
+    return _CONFIG.patch(cse=False) if is_risky else nullcontext()
 
 
 @record

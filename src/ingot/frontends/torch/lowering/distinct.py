@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from ingot.frontends.building.arrays import index_type
 from ingot.frontends.building.indexing import row_at, scatter_slices, take
-from ingot.frontends.building.scans import scan
 from ingot.frontends.torch.lowering.builder import GraphBuilder
+from ingot.frontends.torch.lowering.masks import place_of_each
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.sorting import sorted_along
 from ingot.frontends.torch.lowering.table import RuleTable
@@ -24,30 +24,48 @@ from ingot.hlo.shape import Shape
 RULES = RuleTable("ingot")
 
 
-@RULES.rule("runs")
-def _runs(op: Op, x: Instruction, is_sorted: bool, dim: int | None) -> tuple[Instruction, ...]:
+@RULES.rule("sorted")
+def _sorted(op: Op, x: Instruction, dim: int | None) -> tuple[Instruction, Instruction]:
     b = op.b
-    if is_sorted and x.shape.dtype.is_complex:
+    if x.shape.dtype.is_complex:
         raise op.error("complex numbers have no order")
-    count, *rest = op.shape_of(0).dims
-    if dim is None:
-        values = b.reshape_to(x, (count,))
-    else:
-        axes = (dim, *(axis for axis in range(x.shape.rank) if axis != dim))
-        values = b.transposed(x, axes)
-    order = b.iota_of(index_type((count,)), (count,), 0)
-    if is_sorted and not rest:
+    values = _slices_first(b, x, dim)
+    if values.shape.rank == 1:
         values, order = sorted_along(b, values, 0)
-    elif is_sorted:
-        order = _order_of_slices(b, values, order)
+    else:
+        count = values.shape.dims[0]
+        order = _order_of_slices(b, values, b.iota_of(index_type((count,)), (count,), 0))
         values = take(b, values, order)
+    return _slices_in_place(b, values, dim), b.convert_to(order, S64)
+
+
+@RULES.rule("starts")
+def _starts(op: Op, x: Instruction, dim: int | None) -> Instruction:
+    b = op.b
+    values = _slices_first(b, x, dim)
+    count, *rest = values.shape.dims
     none = b.zeros(values.shape.with_dims((1, *rest)))
     before = b.sliced(b.concatenated([none, values], 0), 0, 0, count)
     changes = b.compare(values, before, direction="NE")
     if rest:
         changes = b.reduced("or", changes, tuple(range(1, values.shape.rank)))
     first = b.compared("EQ", b.iota_of(S64, (count,), 0), 0)
-    return values, b.convert_to(order, S64), b.or_(changes, first)
+    return b.or_(changes, first)
+
+
+def _slices_first(b: GraphBuilder, x: Instruction, dim: int | None) -> Instruction:
+    """Return the elements of an array in a row, or its slices along a dimension as rows."""
+    if dim is None:
+        return b.reshape_to(x, (dim_math.product(x.shape.dims),))
+    return b.transposed(x, (dim, *(axis for axis in range(x.shape.rank) if axis != dim)))
+
+
+def _slices_in_place(b: GraphBuilder, values: Instruction, dim: int | None) -> Instruction:
+    """Return rows as slices along a dimension; elements as they are."""
+    if dim is None:
+        return values
+    rest = list(range(1, values.shape.rank))
+    return b.transposed(values, (*rest[:dim], 0, *rest[dim:]))
 
 
 def _order_of_slices(b: GraphBuilder, values: Instruction, order: Instruction) -> Instruction:
@@ -71,29 +89,29 @@ def _order_of_slices(b: GraphBuilder, values: Instruction, order: Instruction) -
 @RULES.rule("distinct")
 def _distinct(
     op: Op,
-    values: Instruction,
-    order: Instruction,
+    x: Instruction,
+    order: Instruction | None,
     starts: Instruction,
     size: Size,
     dim: int | None,
 ) -> tuple[Instruction, ...]:
-    b, count = op.b, values.shape.dims[0]
-    ordinal = scan(b, b.convert_to(starts, S64), 0, lambda b, x, y: b.add(x, y), 0)
-    number = b.binary("subtract", ordinal, 1)
-    # An index out of range is dropped.
-    where = b.select(starts, number, b.like(size, number.shape))
-    positions = b.iota_of(S64, (count,), 0)
-    firsts = scatter_slices(b, "update", b.zeros(Shape.array(S64, (size,))), where, positions)
+    b = op.b
+    values = _slices_first(b, x, dim)
+    count = values.shape.dims[0]
+    number, where = place_of_each(b, starts, size)
     inverse, counts = (b.zeros(op.shape_of(n)) for n in (1, 2))
     if inverse.shape.size != 0:
-        found = scatter_slices(b, "update", b.zeros(number.shape), order, number)
+        found = b.convert_to(number, S64)
+        if order is not None:
+            found = scatter_slices(b, "update", b.zeros(found.shape), order, found)
         inverse = b.reshape_to(found, inverse.shape.dims)
+    if counts.shape.dims == (0,) and values.shape.rank == 1:
+        empty = b.zeros(values.shape.with_dims((size,)))
+        return scatter_slices(b, "update", empty, where, values), inverse, counts
+    positions = b.iota_of(S64, (count,), 0)
+    firsts = scatter_slices(b, "update", b.zeros(Shape.array(S64, (size,))), where, positions)
     if counts.shape.dims != (0,):
         # The run of a number ends where the next one begins.
         following = b.concatenated([firsts, b.like(count, Shape.array(S64, (1,)))], 0)
         counts = b.subtract(b.sliced(following, 0, 1, size + 1), firsts)
-    made = take(b, values, firsts)
-    if dim is not None:
-        rest = list(range(1, values.shape.rank))
-        made = b.transposed(made, (*rest[:dim], 0, *rest[dim:]))
-    return made, inverse, counts
+    return _slices_in_place(b, take(b, values, firsts), dim), inverse, counts
