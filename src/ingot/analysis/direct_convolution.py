@@ -294,28 +294,12 @@ def parts_of(sizes: Sizes) -> Iterator[Part]:
 
 
 def has_many_phases(convolution: Instruction) -> bool:
-    """Whether a convolution of known sizes in space has more phases than convolutions are worth."""
+    """Whether a convolution has so many phases that they always become features."""
     given = convolution.as_(ConvolutionAttributes)
-    phases = math.prod(one.base_dilation for one in given.window)
-    return phases > MAX_PHASES and _phases_may_be_features(convolution)
-
-
-def has_even_phases(convolution: Instruction) -> bool:
-    """Whether all phases use equally many elements of the filter, and sizes in space are known."""
-    window = convolution.as_(ConvolutionAttributes).window
-    is_even = all(one.size % one.base_dilation == 0 for one in window)
-    return is_even and _phases_may_be_features(convolution)
-
-
-def _phases_may_be_features(convolution: Instruction) -> bool:
-    given = convolution.as_(ConvolutionAttributes)
-    labels, groups = given.labels, given.feature_group_count * given.batch_group_count
-    digits = [str(number) for number, _ in enumerate(given.window)]
-    sizes = [convolution.operands[0].shape.dims[labels.lhs.index(digit)] for digit in digits]
-    results = [convolution.shape.dims[labels.output.index(digit)] for digit in digits]
     is_simple = all(one.stride == 1 and one.window_dilation == 1 for one in given.window)
-    known = known_sizes((*sizes, *results, *convolution.operands[1].shape.dims))
-    return groups == 1 and is_simple and known is not None
+    is_grouped = given.feature_group_count * given.batch_group_count > 1
+    phases = math.prod(one.base_dilation for one in given.window)
+    return is_simple and not is_grouped and phases > MAX_PHASES
 
 
 def runs_whole(convolution: Instruction) -> bool:
