@@ -398,9 +398,9 @@ def test_parts_are_parts_of_the_whole(case: Case):
     whole, module = parse(text), parse(text)
     rng = np.random.default_rng(0)
     arguments = [
-        rng.integers(0, 8, p.shape.dims).astype(np.int32)
+        rng.integers(0, 8, p.shape.static_dims).astype(np.int32)
         if p.shape.dtype.is_integer
-        else rng.standard_normal(p.shape.dims).astype(np.float32)
+        else rng.standard_normal(p.shape.static_dims).astype(np.float32)
         for p in whole.entry.parameters
     ]
     division = partition(module, 4)

@@ -20,14 +20,14 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.division import (
     Annotations,
-    changed_dimensions,
     divided_too,
     is_apart,
+    local_shape,
     whole_shape,
 )
 from ingot.passes.spmd.indexed import held
 from ingot.passes.spmd.reshard import between
-from ingot.passes.spmd.rows import padded, row_numbers
+from ingot.passes.spmd.rows import dynamically_sliced, padded, row_numbers
 from ingot.passes.spmd.sharding import Sharding, count_of
 from ingot.passes.spmd.values import Values
 from ingot.support.records import record
@@ -72,9 +72,7 @@ def update_parts(values: Values, op: Instruction, annotated: Annotations) -> boo
     given = values.convert(update, division.operands[1])
     along = _along(values, op, (part, sharding, axis), given.shape.static_dims[axis], starts)
     build = values.resharder.builder(op)
-    firsts = [
-        along.begin if dim == axis else start for dim, start in enumerate(_s32(build, starts))
-    ]
+    firsts = _firsts(build, starts, along)
     sizes = given.shape.static_dims
     old = build.emit("dynamic-slice", part, *firsts, dynamic_slice_sizes=sizes)
     shift = build.subtract(along.begin, along.local)
@@ -102,10 +100,8 @@ def slice_parts(values: Values, op: Instruction, annotated: Annotations) -> bool
     part = values.convert(target, sharding)
     along = _along(values, op, (part, sharding, axis), rows, starts)
     build = values.resharder.builder(op)
-    firsts = [
-        along.begin if dim == axis else start for dim, start in enumerate(_s32(build, starts))
-    ]
-    sizes = division.results[0].local_dims(op.shape.static_dims)
+    firsts = _firsts(build, starts, along)
+    sizes = local_shape(op.shape, division.results[0]).static_dims
     found = build.emit("dynamic-slice", part, *firsts, dynamic_slice_sizes=sizes)
     shift = build.subtract(along.local, along.begin)
     moved = _shifted(build, found, along, shift)
@@ -125,7 +121,7 @@ def _axis(
     """
     given, kept = ends
     whole = whole_shape(target.shape, values.sharding(target)).static_dims
-    changed = changed_dimensions(given, kept, target.shape.rank)
+    changed = given.changed(kept, target.shape.rank)
     if len(changed) != 1 or any(kept.column(changed[0])) or max(whole) >= _INDEX_LIMIT:
         return None
     (axis,) = changed
@@ -150,9 +146,11 @@ def _along(
     return _Along(axis, rows, size, local, build.clamp(least, local, most))
 
 
-def _s32(build: Builder, starts: list[Instruction]) -> list[Instruction]:
-    """Return indices of dimensions that are whole, in the type that all of them have."""
-    return [build.convert_to(held(build, start, _INDEX_LIMIT), S32) for start in starts]
+def _firsts(build: Builder, starts: list[Instruction], along: _Along) -> list[Instruction]:
+    """Return where the device begins to look, in each dimension; s32 scalars."""
+    found = [build.convert_to(held(build, start, _INDEX_LIMIT), S32) for start in starts]
+    found[along.axis] = along.begin
+    return found
 
 
 def _shifted(build: Builder, rows: Instruction, along: _Along, shift: Instruction) -> Instruction:
@@ -160,9 +158,8 @@ def _shifted(build: Builder, rows: Instruction, along: _Along, shift: Instructio
     if along.rows == 1:
         return rows
     wide = padded(build, rows, along.axis, (along.rows, along.rows, 0))
-    firsts = [build.constant(0, S32)] * rows.shape.rank
-    firsts[along.axis] = build.add(shift, build.constant(along.rows, S32))
-    return build.emit("dynamic-slice", wide, *firsts, dynamic_slice_sizes=rows.shape.static_dims)
+    first = build.add(shift, build.constant(along.rows, S32))
+    return dynamically_sliced(build, wide, along.axis, first, along.rows)
 
 
 def _is_inside(

@@ -94,7 +94,7 @@ def _permuted(
 
 
 def _shift(given: Sharding, wanted: Sharding, rank: int) -> Shift | None:
-    axes = [axis for axis in range(rank) if given.column(axis) != wanted.column(axis)]
+    axes = given.changed(wanted, rank)
     if len(axes) != 2:
         return None
     for source, target in (axes, axes[::-1]):
@@ -122,7 +122,7 @@ def _shifted(
     build, dims, count = resharder.builder(part), part.shape.dims, count_of(coordinates)
     columns = [given.column(axis) for axis in range(part.shape.rank)]
     columns[source] = wanted.column(source)
-    sizes = [size for size in dims if isinstance(size, int)]
+    sizes = list(dims)
     made = build.emit(
         "all-to-all",
         part,
@@ -145,7 +145,7 @@ def _scattered(
 ) -> Instruction | None:
     """Sum each device's part, if the devices of the summands divide one dimension further."""
     given, wanted = ends
-    axes = [axis for axis in range(part.shape.rank) if given.column(axis) != wanted.column(axis)]
+    axes = given.changed(wanted, part.shape.rank)
     if len(axes) != 1:
         return None
     (axis,) = axes
@@ -158,13 +158,11 @@ def _scattered(
     groups = device_groups(columns, interned(tuple(coordinate % count for coordinate in after)))
     if _sets(groups) != _sets(device_groups(columns, given.summands)):
         return None
-    dims = [size for size in part.shape.dims if isinstance(size, int)]
-    dims[axis] //= count
     reducer = scalar_computation("add", part.shape.dtype)
     return resharder.builder(part).emit(
         "reduce-scatter",
         part,
-        shape=part.shape.with_dims(tuple(dims)),
+        shape=part.shape.with_dim(axis, part.shape.dims[axis] // count),
         channel_id=resharder.channels.next(),
         replica_groups=resharder.channels.everywhere(groups),
         use_global_device_ids=True,

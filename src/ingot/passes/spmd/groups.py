@@ -64,7 +64,7 @@ def _asked(member: Instruction, count: int) -> list[Sharding]:
     (value,) = member.operands
     texts = [user.extra.get("sharding", "") for user in value.users if is_annotation(user)]
     found = [parse_sharding(text, count) for text in texts]
-    dims = [size for size in value.shape.dims if isinstance(size, int)]
+    dims = value.shape.dims
     return [sharding for sharding in found if sharding is not None and sharding.fits(dims)]
 
 

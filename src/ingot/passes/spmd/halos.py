@@ -21,7 +21,6 @@ from ingot.hlo.window import WindowDimension
 from ingot.passes.spmd.division import (
     Annotations,
     Division,
-    changed_dimensions,
     divided_too,
     is_apart,
     still_summed,
@@ -110,8 +109,7 @@ def _summed(values: Values, op: Instruction, how: _How, annotated: Annotations) 
     (division, dimensions), filters = how, op.attributes.labels.rhs
     given = [values.sharding(operand) for operand in op.operands]
     changed = [
-        changed_dimensions(one, kept, op.shape.rank)
-        for one, kept in zip(given, division.operands, strict=True)
+        one.changed(kept, op.shape.rank) for one, kept in zip(given, division.operands, strict=True)
     ]
     along = [
         dimension
@@ -146,7 +144,7 @@ def _replaced(values: Values, op: Instruction, how: _How) -> bool:
     division, dimensions = how
     operand, other = op.operands
     given, kept = values.sharding(operand), division.operands[0]
-    changed = changed_dimensions(given, kept, operand.shape.rank)
+    changed = given.changed(kept, operand.shape.rank)
     along = [dimension for dimension in dimensions if [dimension.operand] == changed]
     if not along:
         return False

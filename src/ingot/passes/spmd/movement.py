@@ -19,13 +19,13 @@ from itertools import groupby
 
 import numpy as np
 
-from ingot.hlo.dtype import PRED, S32
+from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.reshard import Resharder, between
-from ingot.passes.spmd.rows import padded, row_numbers
+from ingot.passes.spmd.rows import dynamically_sliced, padded, row_numbers
 from ingot.passes.spmd.runs import Run, Runs, is_movement, runs_of
 from ingot.passes.spmd.sharding import Column, Groups, Sharding, groups_along
 from ingot.support.records import record
@@ -108,7 +108,7 @@ def moved(
     """
     given, wanted = ends
     rank = whole.shape.rank
-    axes = [axis for axis in range(rank) if given.column(axis) != wanted.column(axis)]
+    axes = given.changed(wanted, rank)
     if not is_movement(whole) or len(axes) != 1 or any(given.column(axes[0])):
         return None
     (axis,) = axes
@@ -182,9 +182,8 @@ class _Mover:
 
     def part(self, whole: Instruction, layers: Sequence[_Layer]) -> Instruction:
         """Return this device's part of `whole`."""
-        dims = list(whole.shape.static_dims)
-        dims[self.axis] //= self.count
-        shape = whole.shape.with_dims(tuple(dims))
+        size = whole.shape.static_dims[self.axis] // self.count
+        shape = whole.shape.with_dim(self.axis, size)
         build = self.resharder.builder(whole)
         rows = [self._rows(build, layer, shape) for layer in layers]
         return self._side_by_side(build, rows, shape) or self._over_each_other(build, rows, shape)
@@ -192,9 +191,8 @@ class _Mover:
     def _rows(self, build: RuleBuilder, layer: _Layer, shape: Shape) -> _Rows:
         """Return the rows of a layer."""
         if layer.run.is_fill:
-            dims = list(shape.static_dims)
-            dims[self.axis] = layer.rows
-            made = build.broadcast_to(layer.run.source, tuple(dims), ())
+            dims = shape.with_dim(self.axis, layer.rows).dims
+            made = build.broadcast_to(layer.run.source, dims, ())
             each = {at: (one.at, one.at + one.rows, 0) for at, one in layer.transfers.items()}
             return _Rows(made, each, False)
         by_device = {
@@ -244,11 +242,8 @@ class _Mover:
         if len(values) == 1:
             (begin,) = values
         else:
-            begin, starts = 0, [build.constant(0, S32)] * source.shape.rank
-            starts[self.axis] = self._of_part(build, begins, 0)
-            sizes = list(source.shape.static_dims)
-            sizes[self.axis] = span
-            source = build.emit("dynamic-slice", source, *starts, dynamic_slice_sizes=tuple(sizes))
+            begin, start = 0, self._of_part(build, begins, 0)
+            source = dynamically_sliced(build, source, self.axis, start, span)
         rows = self.resharder.rows(source, self.axis, begin, begin + span, pace)
         return rows, begins
 
@@ -279,9 +274,7 @@ class _Mover:
         return build.emit("concatenate", *pieces, dimensions=(self.axis,))
 
     def _zeros(self, build: RuleBuilder, shape: Shape, rows: int) -> list[Instruction]:
-        dims = list(shape.static_dims)
-        dims[self.axis] = rows
-        return [build.full(0, shape.with_dims(tuple(dims)))] if rows else []
+        return [build.full(0, shape.with_dim(self.axis, rows))] if rows else []
 
     def _chosen(self, build: RuleBuilder, rows: Sequence[_Rows]) -> Instruction:
         """Return the value of those rows, all at one offset, that this device has; else zeros."""
@@ -322,17 +315,15 @@ class _Mover:
         self, build: RuleBuilder, value: Instruction, shifts: Mapping[int, int], size: int
     ) -> Instruction:
         """Return `size` rows of `value` from this device's shift on; what is beyond is any."""
-        dims = list(value.shape.static_dims)
-        if set(shifts.values()) == {0} and dims[self.axis] == size:
+        rows = value.shape.static_dims[self.axis]
+        if set(shifts.values()) == {0} and rows == size:
             return value
         low = max(0, -min(shifts.values()))
-        high = max(0, max(shifts.values()) + size - dims[self.axis])
+        high = max(0, max(shifts.values()) + size - rows)
         wide = padded(build, value, self.axis, (low, high, 0))
-        starts = [build.constant(0, S32)] * len(dims)
         numbers = {part: shift + low for part, shift in shifts.items()}
-        starts[self.axis] = self._of_part(build, numbers, 0)
-        dims[self.axis] = size
-        return build.emit("dynamic-slice", wide, *starts, dynamic_slice_sizes=tuple(dims))
+        start = self._of_part(build, numbers, 0)
+        return dynamically_sliced(build, wide, self.axis, start, size)
 
 
 def _add(layers: list[dict[int, _Transfer]], target: int, transfer: _Transfer) -> None:

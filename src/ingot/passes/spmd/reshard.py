@@ -113,7 +113,7 @@ class Resharder:
     def cut(self, value: Instruction, wanted: Sharding) -> Instruction:
         """Return this device's part of a whole value."""
         build = self.builder(value)
-        dims = tuple(size for size in value.shape.dims if isinstance(size, int))
+        dims = value.shape.dims
         if not wanted.tiles:
             return value
         # Simplification leaves no broadcasts of broadcasts.
@@ -127,17 +127,19 @@ class Resharder:
         )
 
     def _start(
-        self, build: Builder, wanted: Sharding, dims: tuple[int, ...], axis: int
+        self, build: Builder, wanted: Sharding, dims: tuple[int | Dim, ...], axis: int
     ) -> Instruction:
         """Return where this device's part of a value of `dims` begins along `axis`."""
-        column = np.array([offset[axis] for offset in wanted.offsets(dims)], np.int32)
+        column = np.array(wanted.offsets(dims, axis), np.int32)
         return self.of_device(build, column) if column.any() else _zero(build)
 
     def of_device(self, build: Builder, column: np.ndarray) -> Instruction:
         """Return the element of `column` that is this device's."""
         return build.entry_of(build.constant(Literal.of(column)), self.number(build))
 
-    def _cut_iota(self, value: Instruction, wanted: Sharding, dims: tuple[int, ...]) -> Instruction:
+    def _cut_iota(
+        self, value: Instruction, wanted: Sharding, dims: tuple[int | Dim, ...]
+    ) -> Instruction:
         """Count from the start of this device's part, without making the whole result.
 
         Integers wrap as before; other types are counted as s32 and then rounded.
@@ -152,7 +154,7 @@ class Resharder:
         return build.convert_to(part, dtype)
 
     def _cut_broadcast(
-        self, value: Instruction, wanted: Sharding, dims: tuple[int, ...]
+        self, value: Instruction, wanted: Sharding, dims: tuple[int | Dim, ...]
     ) -> Instruction:
         """Broadcast a part of the operand, without making the whole result."""
         (operand,), dims_of_operand = value.operands, value.attributes.dimensions
@@ -182,7 +184,7 @@ class Resharder:
             part = build.emit(
                 "all-gather",
                 part,
-                shape=part.shape.with_dims(whole_dims(part.shape.dims, given, axis)),
+                shape=_gathered(part.shape, given, axis),
                 channel_id=self.channels.next(),
                 replica_groups=self.channels.everywhere(groups),
                 dimensions=(axis,),
@@ -235,11 +237,11 @@ class Resharder:
         `axis` is the dimension that `given` divides. This needs no communication.
         """
         build, column = self.builder(part), given.column(axis)
-        whole = whole_dims(part.shape.dims, given, axis)
-        offsets = [at * (whole[axis] // given.tiles[axis]) for at in column]
-        starts = [_zero(build) for _ in whole]
-        starts[axis] = self.of_device(build, np.array(offsets, np.int32))
-        zeros = build.full(0, part.shape.with_dims(whole))
+        size, rank = part.shape.dims[axis], part.shape.rank
+        assert isinstance(size, int), "a symbolic dimension is not divided"
+        starts = [_zero(build)] * rank
+        starts[axis] = self.of_device(build, np.array(column, np.int32) * np.int32(size))
+        zeros = build.full(0, _gathered(part.shape, given, axis))
         return build.emit("dynamic-update-slice", zeros, part, *starts)
 
     def first_summand(self, value: Instruction, summands: Column) -> Instruction:
@@ -281,11 +283,9 @@ class Resharder:
         )
 
 
-def whole_dims(dims: Sequence[int | Dim], given: Sharding, axis: int) -> tuple[int, ...]:
-    """Return the dimensions of a part of a value that is no longer divided along `axis`."""
-    sizes = [size for size in dims if isinstance(size, int)]
-    sizes[axis] *= given.tiles[axis]
-    return tuple(sizes)
+def _gathered(part: Shape, given: Sharding, axis: int) -> Shape:
+    """Return the shape of a part of a value that is no longer divided along `axis`."""
+    return part.with_dim(axis, part.dims[axis] * given.tiles[axis])
 
 
 def between(build: Builder, x: Instruction, least: Instruction, limit: Instruction) -> Instruction:

@@ -11,11 +11,21 @@ from ingot.hlo.shape import Shape
 
 def sliced(build: Builder, value: Instruction, axis: int, row: tuple[int, int, int]) -> Instruction:
     """Return the rows of an array along dimension `axis` from a first to a limit, with a step."""
-    box = [(0, size, 1) for size in value.shape.static_dims]
+    box = [(0, size, 1) for size in value.shape.dims]
     if row == box[axis]:
         return value
     box[axis] = row
     return build.emit("slice", value, slice=tuple(box))
+
+
+def dynamically_sliced(
+    build: Builder, value: Instruction, axis: int, start: Instruction, size: int
+) -> Instruction:
+    """Return `size` rows of an array along dimension `axis` from `start`, an s32 scalar, on."""
+    starts = [build.constant(0, S32)] * value.shape.rank
+    starts[axis] = start
+    sizes = value.shape.with_dim(axis, size).dims
+    return build.emit("dynamic-slice", value, *starts, dynamic_slice_sizes=sizes)
 
 
 def padded(

@@ -21,7 +21,6 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.rule import RuleBuilder
-from ingot.hlo.shape import Shape
 from ingot.passes.spmd.annotations import Known, is_resharded, replace_value
 from ingot.passes.spmd.boxes import split_boxes
 from ingot.passes.spmd.factors import Factors, factors_of
@@ -192,15 +191,13 @@ class _Sweep:
     def _widened(self, value: Instruction, axis: int, rows: int) -> Instruction:
         """Return an array with rows of any value after its own."""
         build = RuleBuilder(self.computation, value.metadata)
-        dims = _resized(value.shape, axis, rows)
+        wide = value.shape.with_dim(axis, rows)
         if value.opcode == "broadcast" and axis not in value.attributes.dimensions:
             (source,), dimensions = value.operands, value.attributes.dimensions
-            return build.emit(
-                "broadcast", source, shape=value.shape.with_dims(dims), dimensions=dimensions
-            )
+            return build.emit("broadcast", source, shape=wide, dimensions=dimensions)
         if value.opcode == "iota":
             along: int = value.attributes.iota_dimension
-            return build.emit("iota", shape=value.shape.with_dims(dims), iota_dimension=along)
+            return build.emit("iota", shape=wide, iota_dimension=along)
         return padded(build, value, axis, (0, rows - value.shape.static_dims[axis], 0))
 
     def _resize(self, op: Instruction, along: _Along, like: _Padded) -> None:
@@ -222,7 +219,7 @@ class _Sweep:
         if axis is None:
             replace_value(op, made)
             return
-        self.computation.set_shape(made, op.shape.with_dims(_resized(op.shape, axis, like.rows)))
+        self.computation.set_shape(made, op.shape.with_dim(axis, like.rows))
         self.computation.set_attributes(made, _resized_attributes(op, axis, like.rows))
         build = RuleBuilder(self.computation, op.metadata)
         rest = build.slice(made, slice=tuple((0, size, 1) for size in op.shape.static_dims))
@@ -297,12 +294,6 @@ def _is_resized(op: Instruction, factors: Factors, factor: int) -> bool:
     return True
 
 
-def _resized(shape: Shape, axis: int, rows: int) -> tuple[int, ...]:
-    dims = list(shape.static_dims)
-    dims[axis] = rows
-    return tuple(dims)
-
-
 def _resized_attributes(op: Instruction, axis: int, rows: int) -> Any:
     """Return the attributes of an op that takes all of a dimension with so many rows."""
     given = op.attributes
@@ -311,5 +302,5 @@ def _resized_attributes(op: Instruction, axis: int, rows: int) -> Any:
         box[axis] = (0, rows, 1)
         return replace(given, slice=tuple(box))
     if op.opcode == "dynamic-slice":
-        return replace(given, dynamic_slice_sizes=_resized(op.shape, axis, rows))
+        return replace(given, dynamic_slice_sizes=op.shape.with_dim(axis, rows).dims)
     return given

@@ -166,10 +166,6 @@ class Walk(Values):
             return None
         return parse_sharding(instruction.extra.get("sharding", ""), self.count)
 
-    def fits(self, sharding: Sharding, shape: Shape) -> bool:
-        """Whether all parts of a value have one size."""
-        return sharding.fits(_sizes(shape))
-
     def annotated(self, op: Instruction) -> Annotations:
         """Return the shardings that an op's results are annotated with; nothing if it has none."""
         text = op.extra.get("sharding", "")
@@ -184,7 +180,7 @@ class Walk(Values):
 
     def evenly(self, sharding: Sharding | None, shape: Shape) -> Sharding | None:
         """Return a sharding without the dimensions whose parts would have different sizes."""
-        return sharding.even(_sizes(shape)) if sharding is not None else None
+        return sharding.even(shape.dims) if sharding is not None else None
 
     def visit(self, instruction: Instruction) -> None:
         """Rewrite one instruction."""
@@ -209,9 +205,14 @@ class Walk(Values):
             annotated = self.annotated(instruction)
             is_divided = any(operand in self.divided for operand in instruction.operands)
             if is_divided or any(wish and not wish.is_replicated for wish in annotated):
-                by_parts = _BEYOND_FACTORS.get(instruction.opcode)
-                if by_parts is None or not by_parts(self, instruction, annotated):
-                    self.compute(instruction, annotated)
+                self.divide(instruction, annotated)
+
+    def divide(self, op: Instruction, annotated: Annotations) -> None:
+        """Compute an op on parts, along dimensions that are no factors too if sizes are static."""
+        by_parts = _BEYOND_FACTORS.get(op.opcode)
+        is_static = all(one.shape.is_static for one in (op, *op.operands))
+        if by_parts is None or not is_static or not by_parts(self, op, annotated):
+            self.compute(op, annotated)
 
     def called(self, call: Instruction) -> None:
         """Keep a call (`simplify.unfolding`): each device computes all of it."""
@@ -382,7 +383,3 @@ class Walk(Values):
             location=instruction.metadata.location,
             hint="divide the work with jax.shard_map over all axes, or keep the arrays whole (P())",
         )
-
-
-def _sizes(shape: Shape) -> tuple[int, ...]:
-    return tuple(size for size in shape.dims if isinstance(size, int))
