@@ -85,8 +85,8 @@ def _from_all(values: Values, part: Instruction, sharding: Sharding, column: Col
     row = build.reshape_to(part, (1, *part.shape.dims))
     columns = [column, *(sharding.column(axis) for axis in range(part.shape.rank))]
     given = sharding_of(columns, values.count)
-    lanes = values.lanes(part)
-    return values.resharder.gather(row, given, set(range(1, row.shape.rank)), lanes)
+    subgroups = values.subgroups(part)
+    return values.resharder.gather(row, given, set(range(1, row.shape.rank)), subgroups)
 
 
 def scan_parts(values: Values, op: Instruction, division: Division) -> bool:
@@ -117,7 +117,9 @@ def scan_parts(values: Values, op: Instruction, division: Division) -> bool:
     last = rows - 1 if is_forwards else 0
     total = resharder.rows(made, axis, last, last + 1)
     target = divided_too(kept, axis, column, rank)
-    all_totals = resharder.gather(total, target, set(range(rank)) - {axis}, values.lanes(operand))
+    all_totals = resharder.gather(
+        total, target, set(range(rank)) - {axis}, values.subgroups(operand)
+    )
     # Of part p, the parts before are the first p; those behind, the last ones.
     counts = np.array(column, np.int32)
     limit = resharder.of_device(build, counts)

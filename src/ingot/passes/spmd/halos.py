@@ -180,7 +180,7 @@ def _halo(op: Instruction, along: _Dimension, given: Sharding) -> _Halo | None:
 def _widened(values: Values, part: Instruction, given: Sharding, halo: _Halo) -> Instruction:
     """Return a part between rows of the parts before and after it."""
     resharder, axis, size = values.resharder, halo.along.operand, part.shape.static_dims
-    groups = groups_along(given, axis, part.shape.rank, values.lanes(part))
+    groups = groups_along(given, axis, part.shape.rank, values.subgroups(part))
     pairs = [pair for group in groups for pair in pairwise(group)]
     pieces = [part]
     if halo.before > 0:

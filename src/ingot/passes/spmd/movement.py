@@ -96,7 +96,7 @@ class _Rows:
 
 
 def moved(
-    resharder: Resharder, whole: Instruction, ends: tuple[Sharding, Sharding], lanes: Column
+    resharder: Resharder, whole: Instruction, ends: tuple[Sharding, Sharding], subgroups: Column
 ) -> Instruction | None:
     """Return this device's part of a value if it only moves rows of values divided like it.
 
@@ -104,7 +104,7 @@ def moved(
         resharder: that of the computation.
         whole: the value, made from gathered arrays.
         ends: its sharding, and the one that is wanted, which divides one dimension more.
-        lanes: as for `Resharder.gather`.
+        subgroups: as for `Resharder.gather`.
     """
     given, wanted = ends
     rank = whole.shape.rank
@@ -117,7 +117,7 @@ def moved(
     divided = [found for found in sources.values() if found is not None]
     if not divided or any(sharding != wanted for _, sharding in divided):
         return None
-    mover = _Mover(resharder, axis, wanted, groups_along(wanted, axis, rank, lanes))
+    mover = _Mover(resharder, axis, wanted, groups_along(wanted, axis, rank, subgroups))
     layers = mover.layers(runs)
     received = sum(layer.rows for layer in layers if layer.is_sent)
     gathered = sum(part.shape.static_dims[axis] for part, _ in divided)

@@ -165,7 +165,7 @@ class Resharder:
         return self.builder(value).emit("broadcast", part, shape=shape, dimensions=dims_of_operand)
 
     def gather(
-        self, part: Instruction, given: Sharding, kept: Container[int], lanes: Column = ()
+        self, part: Instruction, given: Sharding, kept: Container[int], subgroups: Column = ()
     ) -> Instruction:
         """Return the value whose parts the devices have, gathered along some dimensions.
 
@@ -173,14 +173,14 @@ class Resharder:
             part: this device's part.
             given: how the value is divided.
             kept: dimensions along which it stays divided.
-            lanes: devices of different lanes have different values (`manual_lanes`).
+            subgroups: devices of different subgroups have different values (`manual_subgroups`).
 
         """
         build, source = self.builder(part), part
         for axis, tiles in enumerate(given.tiles):
             if tiles == 1 or axis in kept:
                 continue
-            groups = groups_along(given, axis, len(given.tiles), lanes)
+            groups = groups_along(given, axis, len(given.tiles), subgroups)
             part = build.emit(
                 "all-gather",
                 part,

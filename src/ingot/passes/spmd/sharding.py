@@ -223,17 +223,17 @@ def independent(columns: tuple[Column, ...]) -> bool:
     return full and len(set(coordinates.values())) == 1
 
 
-def groups_along(sharding: Sharding, axis: int, rank: int, lanes: Column = ()) -> Groups:
+def groups_along(sharding: Sharding, axis: int, rank: int, subgroups: Column) -> Groups:
     """Return groups of devices whose parts differ along one dimension only, in its order.
 
     Args:
         sharding: how a value of `rank` is divided.
         axis: the dimension.
         rank: of the value.
-        lanes: devices of different lanes have different values (`manual_lanes`).
+        subgroups: devices of different subgroups have different values (`manual_subgroups`).
     """
     others = [sharding.column(other) for other in range(rank) if other != axis]
-    return device_groups([*others, lanes] if lanes else others, sharding.column(axis))
+    return device_groups([*others, subgroups] if subgroups else others, sharding.column(axis))
 
 
 def device_groups(fixed: Sequence[Column], varying: Column) -> Groups:
@@ -302,7 +302,7 @@ def parse_sharding(text: str, num_devices: int) -> Sharding | None:
 
 
 @lru_cache(_CACHE_SIZE)
-def manual_lanes(text: str) -> Column:
+def manual_subgroups(text: str) -> Column:
     """Return the coordinate of each device along the axes that the program divides by hand.
 
     Empty if there are none, or if they are all axes.

@@ -33,7 +33,7 @@ from ingot.passes.spmd.reshard import Channels
 from ingot.passes.spmd.sharding import (
     Column,
     Sharding,
-    manual_lanes,
+    manual_subgroups,
     maximal_device,
     parse_sharding,
     split_tuple,
@@ -76,9 +76,9 @@ class Walk(Values):
     """The walk over one computation."""
 
     def __init__(
-        self, computation: Computation, channels: Channels, lanes: Column = (), nesting: int = 0
+        self, computation: Computation, channels: Channels, subgroups: Column = (), nesting: int = 0
     ) -> None:
-        super().__init__(computation, channels, lanes)
+        super().__init__(computation, channels, subgroups)
         self.nesting = nesting
         self.arrivals: dict[str, Sharding] = {}
         self.calls: dict[str, Callable[[Instruction], None]] = {
@@ -185,9 +185,9 @@ class Walk(Values):
     def visit(self, instruction: Instruction) -> None:
         """Rewrite one instruction."""
         target = target_of(instruction)
-        lanes = manual_lanes(instruction.extra.get("sharding", ""))
-        if lanes and target != _LEAVE:
-            self.set_lanes(instruction, lanes)
+        subgroups = manual_subgroups(instruction.extra.get("sharding", ""))
+        if subgroups and target != _LEAVE:
+            self.set_subgroups(instruction, subgroups)
         rewrite = self.calls.get(target)
         if rewrite is not None:
             rewrite(instruction)
@@ -241,9 +241,9 @@ class Walk(Values):
             given: Sequence[Sharding],
             wanted: Sequence[Sharding | None],
         ) -> tuple[Sharding, ...]:
-            return Walk(computation, channels, lanes, self.nesting + 1).run(given, wanted)
+            return Walk(computation, channels, subgroups, self.nesting + 1).run(given, wanted)
 
-        annotated, lanes = self.annotated(op), self.lanes(op)
+        annotated, subgroups = self.annotated(op), self.subgroups(op)
         control = Control(op, given, annotated, self.channels, rewrite)
         whole = all(self.sharding(value) == self.whole for state in states for value in state)
         whole = whole and not any(wish and not wish.is_replicated for wish in annotated)
@@ -289,7 +289,7 @@ class Walk(Values):
         self.computation.remove(call)
 
     def enter(self, call: Instruction) -> None:
-        """Make a part a plain value of code divided by hand, or one that its lane divides."""
+        """Make a part a value of code divided by hand, whole or divided in its manual subgroup."""
         value = call.operands[0]
         inner = self.evenly(self.read(call), call.shape) or self.whole
         if local_shape(call.shape, inner).dims != value.shape.dims:
@@ -297,7 +297,7 @@ class Walk(Values):
         # Users of the operand see a global value.
         made = self.computation.add("copy", [value], shape=value.shape)
         self.note(made, inner)
-        self.set_lanes(made, manual_lanes(call.extra.get("sharding", "")))
+        self.set_subgroups(made, manual_subgroups(call.extra.get("sharding", "")))
         self.computation.replace_all_uses(call, made)
         self.computation.remove_dead(call)
 
@@ -310,7 +310,7 @@ class Walk(Values):
             raise self.refuse(call, f"{operand.shape} is not its part of {call.shape}")
         made = self.computation.add("copy", [operand], shape=operand.shape, metadata=call.metadata)
         self.note(made, sharding)
-        self.set_lanes(made, manual_lanes(text))
+        self.set_subgroups(made, manual_subgroups(text))
         self.computation.replace_all_uses(call, made)
         self.computation.remove_dead(call)
 
