@@ -434,7 +434,7 @@ LANES = ["[2,2]<=[4]", "[2,2]3,1,0,2"]
 
 @pytest.mark.parametrize("mesh", LANES)
 def test_manual_subgroups_meet_only_among_themselves(mesh: str):
-    """Rows are divided by hand, columns by the compiler: each subgroup sorts its own rows' columns."""
+    """Rows are divided by hand, columns by the compiler: each subgroup sorts its own."""
     _, _, order = mesh.partition("]")
     inside = f"{{devices=[1,2,2]{TURN[order]} last_tile_dims={{manual}}}}"
     text = f"""HloModule m, num_partitions=4
