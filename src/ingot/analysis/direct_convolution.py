@@ -38,9 +38,10 @@ MAX_TAPS = 7
 
 MIN_FEATURES = 4
 OWN_VECTORS, MIN_USES = 4, 4
-"""A depthwise convolution whose channels fill so many vectors, as many as code of its own holds at
-once, takes 0.6 of the driver's time if a pixel is in fewer windows: 3x3 by steps of 2, 64 to 128
-channels of 80x80 and 112x112 (AVX2, one thread, 2026-11-28). 5x5 windows and other channels do not.
+"""A depthwise convolution whose channels fill OWN_VECTORS vectors, which code of its own holds at
+once, takes 0.6 of the driver's time if a pixel is in fewer than MIN_USES windows: 3x3 by steps of
+2, 64 to 128 channels of 80x80 and 112x112 (AVX2, one thread, 2026-11-28). 5x5 windows and other
+channels do not.
 """
 MAX_WASTE = 1.4
 """Lanes of whole vectors for each feature at most."""
@@ -256,7 +257,7 @@ class Part:
 
 
 def _rows(sizes: tuple[int, ...], inner: int) -> tuple[int, ...]:
-    """Return the steps along dimensions that lie behind one another, `inner` apart."""
+    """Return the row-major strides of dimensions of `sizes`, with elements `inner` apart."""
     return tuple(inner * math.prod(sizes[number + 1 :]) for number in range(len(sizes)))
 
 

@@ -54,7 +54,7 @@ class Constraint:
 
 @record
 class Margin:
-    """`size` must not be negative; else `message` is said."""
+    """`size` must not be negative; `message` is the error if it is."""
 
     size: int | Dim
     message: str

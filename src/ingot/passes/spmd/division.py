@@ -109,7 +109,7 @@ def is_apart(division: Division, column: Column) -> bool:
 
 
 def still_summed(sharding: Sharding, columns: Sequence[Column], rank: int) -> Sharding:
-    """Return the sharding of a result of `rank` that is to be summed along the factors `columns`.
+    """Return the sharding of a result of `rank` that is still to be summed along `columns`.
 
     Without columns it is `sharding`.
     """

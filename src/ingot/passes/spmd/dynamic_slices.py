@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dynamic slices and updates along a divided dimension: each device does its own rows.
 
-A cache of keys and values is divided so along the sequence, or a batch that a loop takes rows of.
-Rows that begin at a run-time index may lie in any part, or in two. Every device looks at as many
-rows of its own part, nearest to where they are, and a mask says which of them are meant: an update
-keeps the others, and a slice takes zeros for them, so that its results are summands.
+Examples are a cache of keys and values, divided along the sequence, and a batch that a loop takes
+rows of. Rows that begin at a run-time index may lie in any part, or in two. Every device takes as
+many rows of its own part, the nearest ones, and a mask selects those that are meant: an update
+keeps the others, and a slice replaces them by zeros, so that its results are summands.
 
 Source: xla/service/spmd/spmd_partitioner.cc (HandleDynamicUpdateSlice, HandleDynamicSlice), which
 takes one row at a time.

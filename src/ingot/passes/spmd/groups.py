@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of values that are to be divided alike (`{unknown shard_as 7}`), before partitioning.
+"""Groups of values with one sharding (`{unknown shard_as 7}`), settled before partitioning.
 
 A group only says that its members have the same sharding. The sharding is found by partitioning a
 copy of the program: all members get the finest division that one of them has there, or that another

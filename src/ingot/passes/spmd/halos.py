@@ -66,7 +66,7 @@ class _Halo:
     after: int
 
     def is_in_neighbours(self, rows: int) -> bool:
-        """Whether parts of so many rows have all of it."""
+        """Whether it lies within the neighbouring parts, of `rows` rows each."""
         return 0 <= self.before <= rows and -rows < self.after <= rows
 
 

@@ -70,7 +70,7 @@ class _Layer:
 
     @property
     def rows(self) -> int:
-        """The most rows of a transfer: every device sends so many."""
+        """The rows that every device sends: those of the longest transfer."""
         return max(each.rows for each in self.transfers.values())
 
 
@@ -186,7 +186,7 @@ class _Mover:
         shape = whole.shape.with_dim(self.axis, size)
         build = self.resharder.builder(whole)
         rows = [self._rows(build, layer, shape) for layer in layers]
-        return self._side_by_side(build, rows, shape) or self._over_each_other(build, rows, shape)
+        return self._concatenated(build, rows, shape) or self._selected(build, rows, shape)
 
     def _rows(self, build: RuleBuilder, layer: _Layer, shape: Shape) -> _Rows:
         """Return the rows of a layer."""
@@ -226,7 +226,7 @@ class _Mover:
     def _taken(
         self, build: RuleBuilder, layer: _Layer, begins: Mapping[int, int]
     ) -> tuple[Instruction, Mapping[int, int]]:
-        """Return rows of the source from each device's `begins` on, and where they truly begin.
+        """Return rows of the source from each device's `begins` on, and where they do begin.
 
         All devices take equally many; where a part has too few, they begin earlier.
         """
@@ -252,7 +252,7 @@ class _Mover:
         table = np.array([numbers.get(part, other) for part in self.column], np.int32)
         return self.resharder.of_device(build, table)
 
-    def _side_by_side(
+    def _concatenated(
         self, build: RuleBuilder, rows: Sequence[_Rows], shape: Shape
     ) -> Instruction | None:
         """Return the part if its rows are alike on all devices: they are concatenated."""
@@ -289,10 +289,8 @@ class _Mover:
             made = build.select(is_here, one.value, made)
         return made
 
-    def _over_each_other(
-        self, build: RuleBuilder, rows: Sequence[_Rows], shape: Shape
-    ) -> Instruction:
-        """Return the part, with the rows of each layer where this device's table says."""
+    def _selected(self, build: RuleBuilder, rows: Sequence[_Rows], shape: Shape) -> Instruction:
+        """Return the part, selected layer by layer: a table says where the rows of a layer go."""
         size = shape.static_dims[self.axis]
         index = row_numbers(build, shape.static_dims, self.axis)
         made = build.full(0, shape)
@@ -314,7 +312,7 @@ class _Mover:
     def _placed(
         self, build: RuleBuilder, value: Instruction, shifts: Mapping[int, int], size: int
     ) -> Instruction:
-        """Return `size` rows of `value` from this device's shift on; what is beyond is any."""
+        """Return `size` rows of `value` from this device's shift on; others have any value."""
         rows = value.shape.static_dims[self.axis]
         if set(shifts.values()) == {0} and rows == size:
             return value

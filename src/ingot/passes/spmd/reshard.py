@@ -245,7 +245,7 @@ class Resharder:
         return build.emit("dynamic-update-slice", zeros, part, *starts)
 
     def first_summand(self, value: Instruction, summands: Column) -> Instruction:
-        """Return `value` on the devices of summand 0 and zeros on the others: their sum is it."""
+        """Return `value` on the devices of summand 0 and zeros on the others, which sum to it."""
         build = self.builder(value)
         number = self.of_device(build, np.array(summands, np.int32))
         first = build.emit("compare", number, _zero(build), direction="EQ")

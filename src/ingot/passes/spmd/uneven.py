@@ -42,7 +42,7 @@ class _Padded:
     Attributes:
         value: the value.
         axis: the dimension.
-        sharding: how it is to be divided.
+        sharding: its division.
     """
 
     value: Instruction
@@ -103,7 +103,7 @@ class _Others:
 
 
 class _Source(NamedTuple):
-    """How a moved array is to be padded: to a number of rows along a dimension."""
+    """The padding of a moved array: to a number of rows along a dimension."""
 
     axis: int
     sharding: Sharding
@@ -261,9 +261,9 @@ class _Sweep:
 
 
 def _padded_rows(rows: int, source: int, tiles: int) -> int:
-    """Return how many rows a moved array is to have: as many as its source, if these are not many.
+    """Return the padded size of a moved array: that of its source, if it is not much larger.
 
-    Then its parts lie where those of the source do, and only the rows at the borders move.
+    Then both have parts of the same rows, and only rows at the borders move.
     """
     if rows <= source < rows + source // _MOST_PADDING:
         return source
@@ -295,7 +295,7 @@ def _is_resized(op: Instruction, factors: Factors, factor: int) -> bool:
 
 
 def _resized_attributes(op: Instruction, axis: int, rows: int) -> Any:
-    """Return the attributes of an op that takes all of a dimension with so many rows."""
+    """Return the attributes of an op that takes a whole dimension, resized to `rows`."""
     given = op.attributes
     if op.opcode == "slice":
         box = list(given.slice)

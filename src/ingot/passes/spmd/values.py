@@ -52,7 +52,7 @@ _LINEAR_IN = {
 
 
 def _is_widening(op: Instruction) -> bool:
-    """Whether an op converts floats to a type that has all of them: sums of it lose no more."""
+    """Whether an op converts floats to a wider type, in which sums are at least as exact."""
     if op.opcode != "convert":
         return False
     source, target = op.operands[0].shape.dtype, op.shape.dtype
