@@ -27,7 +27,7 @@ from ingot.passes.spmd.division import (
 )
 from ingot.passes.spmd.indexed import held
 from ingot.passes.spmd.reshard import between
-from ingot.passes.spmd.rows import dynamically_sliced, padded, row_numbers
+from ingot.passes.spmd.rows import padded, row_numbers
 from ingot.passes.spmd.sharding import Sharding, count_of
 from ingot.passes.spmd.values import Values
 from ingot.support.records import record
@@ -159,7 +159,7 @@ def _shifted(build: Builder, rows: Instruction, along: _Along, shift: Instructio
         return rows
     wide = padded(build, rows, along.axis, (along.rows, along.rows, 0))
     first = build.add(shift, build.constant(along.rows, S32))
-    return dynamically_sliced(build, wide, along.axis, first, along.rows)
+    return build.slice_at(wide, along.axis, first, along.rows)
 
 
 def _is_inside(

@@ -25,7 +25,7 @@ from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.reshard import Resharder, between
-from ingot.passes.spmd.rows import dynamically_sliced, padded, row_numbers
+from ingot.passes.spmd.rows import padded, row_numbers
 from ingot.passes.spmd.runs import Run, Runs, is_movement, runs_of
 from ingot.passes.spmd.sharding import Column, Groups, Sharding, groups_along
 from ingot.support.records import record
@@ -243,7 +243,7 @@ class _Mover:
             (begin,) = values
         else:
             begin, start = 0, self._of_part(build, begins, 0)
-            source = dynamically_sliced(build, source, self.axis, start, span)
+            source = build.slice_at(source, self.axis, start, span)
         rows = self.resharder.rows(source, self.axis, begin, begin + span, pace)
         return rows, begins
 
@@ -321,7 +321,7 @@ class _Mover:
         wide = padded(build, value, self.axis, (low, high, 0))
         numbers = {part: shift + low for part, shift in shifts.items()}
         start = self._of_part(build, numbers, 0)
-        return dynamically_sliced(build, wide, self.axis, start, size)
+        return build.slice_at(wide, self.axis, start, size)
 
 
 def _add(layers: list[dict[int, _Transfer]], target: int, transfer: _Transfer) -> None:

@@ -237,12 +237,10 @@ class Resharder:
         `axis` is the dimension that `given` divides. This needs no communication.
         """
         build, column = self.builder(part), given.column(axis)
-        size, rank = part.shape.dims[axis], part.shape.rank
+        size = part.shape.dims[axis]
         assert isinstance(size, int), "a symbolic dimension is not divided"
-        starts = [_zero(build)] * rank
-        starts[axis] = self.of_device(build, np.array(column, np.int32) * np.int32(size))
-        zeros = build.full(0, _gathered(part.shape, given, axis))
-        return build.emit("dynamic-update-slice", zeros, part, *starts)
+        start = self.of_device(build, np.array(column, np.int32) * np.int32(size))
+        return build.update_at(build.full(0, _gathered(part.shape, given, axis)), part, axis, start)
 
     def first_summand(self, value: Instruction, summands: Column) -> Instruction:
         """Return `value` on the devices of summand 0 and zeros on the others, which sum to it."""

@@ -18,16 +18,6 @@ def sliced(build: Builder, value: Instruction, axis: int, row: tuple[int, int, i
     return build.emit("slice", value, slice=tuple(box))
 
 
-def dynamically_sliced(
-    build: Builder, value: Instruction, axis: int, start: Instruction, size: int
-) -> Instruction:
-    """Return `size` rows of an array along dimension `axis` from `start`, an s32 scalar, on."""
-    starts = [build.constant(0, S32)] * value.shape.rank
-    starts[axis] = start
-    sizes = value.shape.with_dim(axis, size).dims
-    return build.emit("dynamic-slice", value, *starts, dynamic_slice_sizes=sizes)
-
-
 def padded(
     build: Builder,
     value: Instruction,
