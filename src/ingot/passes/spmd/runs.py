@@ -77,7 +77,8 @@ def moved_axes(value: Instruction) -> tuple[int, ...]:
 
 def is_box(value: Instruction) -> bool:
     """Whether an op takes a box out of its operand, or puts one around it (`boxes`)."""
-    return value.opcode in ("slice", "pad") and is_movement(value)
+    is_box = value.opcode == "slice" or value.opcode == "pad"
+    return is_box and is_movement(value)
 
 
 def is_link(value: Instruction) -> bool:
