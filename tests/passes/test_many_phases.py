@@ -103,3 +103,26 @@ ENTRY e {{
     inputs = [random.integers(-3, 4, shape).astype(dtype) for shape in shapes]
     np.testing.assert_array_equal(evaluate(made, inputs), evaluate(module, inputs))
     agrees(module, inputs)
+
+
+@pytest.mark.parametrize("step", [3, 17])
+def test_any_size_in_space(step: int) -> None:
+    """Few or many phases of images of symbolic size."""
+    module = ingot.parse_hlo(f"""HloModule m
+ENTRY e {{
+  x = f32[?b,?n,4,3] parameter(0)
+  k = f32[{step},2,3,5] parameter(1)
+  ROOT y = f32[?b,?({step}*n),3,5] convolution(x, k),
+    window={{size={step}x2 pad=1_{2 * step - 3}x0_0 lhs_dilate={step}x1 rhs_reversal=0x1}},
+    dim_labels=b01f_01io->b01f
+}}""")
+    made, random = module.clone(), np.random.default_rng(7)
+    assert ConvolutionPhases().run(made, PassContext())
+    (dense,) = made.find("convolution")
+    assert dense.shape.dims[-1] == 5 * step
+    executable = ingot.compile(module)
+    for batch, size in ((1, 1), (2, 7), (0, 3)):
+        shapes = (batch, size, 4, 3), (step, 2, 3, 5)
+        inputs = [random.integers(-3, 4, shape).astype(np.float32) for shape in shapes]
+        np.testing.assert_array_equal(evaluate(made, inputs), evaluate(module, inputs))
+        agrees(module, inputs, executable=executable)

@@ -38,9 +38,10 @@ MAX_TAPS = 7
 
 MIN_FEATURES = 4
 OWN_VECTORS, MIN_USES = 4, 4
-"""A depthwise convolution whose channels fill so many vectors, as many as code of its own holds at
-once, takes 0.6 of the driver's time if a pixel is in fewer windows: 3x3 by steps of 2, 64 to 128
-channels of 80x80 and 112x112 (AVX2, one thread, 2026-11-28). 5x5 windows and other channels do not.
+"""A depthwise convolution whose channels fill OWN_VECTORS vectors, which code of its own holds at
+once, takes 0.6 of the driver's time if a pixel is in fewer than MIN_USES windows: 3x3 by steps of
+2, 64 to 128 channels of 80x80 and 112x112 (AVX2, one thread, 2026-11-28). 5x5 windows and other
+channels do not.
 """
 MAX_WASTE = 1.4
 """Lanes of whole vectors for each feature at most."""
@@ -256,7 +257,7 @@ class Part:
 
 
 def _rows(sizes: tuple[int, ...], inner: int) -> tuple[int, ...]:
-    """Return the steps along dimensions that lie behind one another, `inner` apart."""
+    """Return the row-major strides of dimensions of `sizes`, with elements `inner` apart."""
     return tuple(inner * math.prod(sizes[number + 1 :]) for number in range(len(sizes)))
 
 
@@ -294,28 +295,12 @@ def parts_of(sizes: Sizes) -> Iterator[Part]:
 
 
 def has_many_phases(convolution: Instruction) -> bool:
-    """Whether a convolution of known sizes in space has more phases than convolutions are worth."""
+    """Whether a convolution has so many phases that they always become features."""
     given = convolution.as_(ConvolutionAttributes)
-    phases = math.prod(one.base_dilation for one in given.window)
-    return phases > MAX_PHASES and _phases_may_be_features(convolution)
-
-
-def has_even_phases(convolution: Instruction) -> bool:
-    """Whether all phases use equally many elements of the filter, and sizes in space are known."""
-    window = convolution.as_(ConvolutionAttributes).window
-    is_even = all(one.size % one.base_dilation == 0 for one in window)
-    return is_even and _phases_may_be_features(convolution)
-
-
-def _phases_may_be_features(convolution: Instruction) -> bool:
-    given = convolution.as_(ConvolutionAttributes)
-    labels, groups = given.labels, given.feature_group_count * given.batch_group_count
-    digits = [str(number) for number, _ in enumerate(given.window)]
-    sizes = [convolution.operands[0].shape.dims[labels.lhs.index(digit)] for digit in digits]
-    results = [convolution.shape.dims[labels.output.index(digit)] for digit in digits]
     is_simple = all(one.stride == 1 and one.window_dilation == 1 for one in given.window)
-    known = known_sizes((*sizes, *results, *convolution.operands[1].shape.dims))
-    return groups == 1 and is_simple and known is not None
+    is_grouped = given.feature_group_count * given.batch_group_count > 1
+    phases = math.prod(one.base_dilation for one in given.window)
+    return is_simple and not is_grouped and phases > MAX_PHASES
 
 
 def runs_whole(convolution: Instruction) -> bool:

@@ -110,7 +110,7 @@ def _link_up(
 ) -> CpuProgram:
     """Make the host program while the kernels compile, then the artifact of both."""
     plan = plan_sizes(module)
-    info = program_info(module, "program", plan, assignment)
+    info = program_info(module, plan, assignment)
     placed = PlacedModule(module, assignment, plan, info)
     with timer.phase("host program"):
         emit_register_loops(placed, kernels)

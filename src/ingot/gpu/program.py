@@ -79,7 +79,7 @@ def compile_module(
         if context.debug:
             verify_assignment(module, module.schedule, assignment)
     plan = plan_sizes(module)
-    info = program_info(module, "program", plan, assignment)
+    info = program_info(module, plan, assignment)
     placed = PlacedModule(module, assignment, plan, info)
     host = TargetSpec.host()
     with timer.phase("host program"):

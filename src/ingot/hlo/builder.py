@@ -128,6 +128,26 @@ class Builder:
             self.emit("dynamic-slice", table, index, dynamic_slice_sizes=(1,)), ()
         )
 
+    def slice_at(
+        self, operand: Instruction, axis: int, start: Instruction, size: int | Dim
+    ) -> Instruction:
+        """Return `size` elements along dimension `axis` from a scalar `start` on."""
+        sizes = operand.shape.with_dim(axis, size).dims
+        starts = self._starts(operand, axis, start)
+        return self.emit("dynamic-slice", operand, *starts, dynamic_slice_sizes=sizes)
+
+    def update_at(
+        self, operand: Instruction, update: Instruction, axis: int, start: Instruction
+    ) -> Instruction:
+        """Return `operand` with `update` from a scalar `start` on along dimension `axis`."""
+        starts = self._starts(operand, axis, start)
+        return self.emit("dynamic-update-slice", operand, update, *starts)
+
+    def _starts(self, operand: Instruction, axis: int, start: Instruction) -> list[Instruction]:
+        starts = [self.constant(0, start.shape.dtype)] * operand.shape.rank
+        starts[axis] = start
+        return starts
+
     def reshape_to(self, operand: Instruction, dims: tuple[int | Dim, ...]) -> Instruction:
         """Add `reshape` to `dims`, or return the operand when it already has them."""
         if operand.shape.dims == tuple(dims):

@@ -214,6 +214,10 @@ class Shape:
         """Return the same element type with other dimensions, row-major."""
         return Shape.array(self.dtype, dims)
 
+    def with_dim(self, axis: int, size: int | Dim) -> Shape:
+        """Return the same element type and dimensions but for the size of one, row-major."""
+        return self.with_dims((*self.dims[:axis], size, *self.dims[axis + 1 :]))
+
     def compatible(self, other: Shape) -> bool:
         """Whether both are equal except for layouts."""
         return self is other or (

@@ -54,7 +54,7 @@ class Constraint:
 
 @record
 class Margin:
-    """`size` must not be negative; else `message` is said."""
+    """`size` must not be negative; `message` is the error if it is."""
 
     size: int | Dim
     message: str
@@ -209,9 +209,7 @@ def require_bound(size: int | Dim, known: Container[str], where: str) -> None:
         )
 
 
-def program_info(
-    module: Module, symbol: str, plan: SizePlan, assignment: BufferAssignment
-) -> ProgramInfo:
+def program_info(module: Module, plan: SizePlan, assignment: BufferAssignment) -> ProgramInfo:
     """Return the ABI description of a module."""
     params = tuple(
         ParamInfo(shape.dtype.name, _dims(shape), name) for name, shape in parameter_leaves(module)
@@ -224,7 +222,7 @@ def program_info(
         OutputInfo(shape.dtype.name, _dims(shape), takeovers.get(path)) for path, shape in leaves
     )
     return ProgramInfo(
-        symbol,
+        "program",
         params,
         outputs,
         len(plan.bindings),

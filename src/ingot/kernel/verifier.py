@@ -2,7 +2,7 @@
 """The verifier of kernels: constraints that hold for every kernel, whoever made it.
 
 Runs after every kernel pass in debug mode (`INGOT_DEBUG=4`) and in tests (`kernel.loop.pipeline`),
-and on what is read from a text (`kernel.parse`). A constraint has a label, which the error names.
+and on parsed kernels (`kernel.parse`). A constraint has a label, which the error names.
 
 Example:
     >>> from ingot.hlo.dtype import F32

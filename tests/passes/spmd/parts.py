@@ -15,18 +15,22 @@ from ingot.passes.spmd.sharding import Sharding
 def part_of(value: np.ndarray, sharding: Sharding, device: int) -> np.ndarray:
     if sharding.is_replicated:
         return value
-    sizes, begin = sharding.local_dims(value.shape), sharding.offsets(value.shape)[device]
-    return value[tuple(slice(a, a + n) for a, n in zip(begin, sizes, strict=True))]
+    sizes = sharding.local_dims(value.shape)
+    begins = (sharding.offsets(value.shape, axis)[device] for axis in range(value.ndim))
+    return value[tuple(slice(a, a + n) for a, n in zip(begins, sizes, strict=True))]
 
 
-def check(text: str) -> str:
-    """Compare the parts of a program for 4 devices with the whole; return the partitioned text."""
+def check(text: str, size: int = 0) -> str:
+    """Compare the parts of a program for 4 devices with the whole; return the partitioned text.
+
+    Symbolic sizes are `size`.
+    """
     whole, module = parse(text), parse(text)
     division = partition(module, 4)
     verify(module)
     values: list[np.ndarray] = []
     for number, parameter in enumerate(whole.entry.parameters):
-        dims = parameter.shape.static_dims
+        dims = [dim if isinstance(dim, int) else size for dim in parameter.shape.dims]
         count = 1000 * number + np.arange(1, 1 + np.prod(dims))
         values.append(count.reshape(dims).astype(parameter.shape.dtype.numpy))
     for instruction in list(whole.entry.instructions):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.passes.spmd.parts import check
 
 from ingot.formats.hlo_text import parse, print_module
 from ingot.hlo.verifier import verify
@@ -171,3 +172,42 @@ def test_a_call_that_stays_divides_nothing_by_hand():
         sharding={devices=[4]<=[4]}"""
     with pytest.raises(UnsupportedError, match="INGOT0360"):
         partition(parse(_doubling(by_hand)), 4)
+
+
+ROWS = "{devices=[4,1]<=[4]}"
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        f"ROOT r = f32[8,?n] exponential(x), sharding={ROWS}",
+        "ROOT r = f32[8,?n] negate(x), sharding={replicated}",
+        "ROOT r = f32[5,?n] slice(x), slice={[1:6], [0:?n]}",
+        "ROOT r = f32[?n,8] transpose(x), dimensions={1,0}",
+        """both = f32[16,?n] concatenate(x, x), dimensions={0}
+  ROOT r = f32[16,?n] negate(both)""",
+        """w = f32[8] broadcast(s), dimensions={}
+  ROOT r = f32[?n] dot(w, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}""",
+        """i = s32[] constant(2)
+  z = s32[] constant(0)
+  ROOT r = f32[1,?n] dynamic-slice(x, i, z), dynamic_slice_sizes={1,?n}""",
+    ],
+)
+def test_other_dimensions_may_have_symbolic_sizes(ops: str) -> None:
+    check(
+        f"""HloModule m
+
+ENTRY main {{
+  x = f32[8,?n] parameter(0), sharding={ROWS}
+  s = f32[] parameter(1)
+  {ops}
+}}""",
+        size=3,
+    )
+
+
+def test_a_symbolic_size_is_not_divided() -> None:
+    text = f"HloModule m\n\nENTRY main {{\n  ROOT x = f32[?n] parameter(0), sharding={FOUR}\n}}"
+    with pytest.raises(UnsupportedError) as error:
+        partition(parse(text), 4)
+    assert error.value.diagnostic.code == "INGOT0360"

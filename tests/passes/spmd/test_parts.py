@@ -398,9 +398,9 @@ def test_parts_are_parts_of_the_whole(case: Case):
     whole, module = parse(text), parse(text)
     rng = np.random.default_rng(0)
     arguments = [
-        rng.integers(0, 8, p.shape.dims).astype(np.int32)
+        rng.integers(0, 8, p.shape.static_dims).astype(np.int32)
         if p.shape.dtype.is_integer
-        else rng.standard_normal(p.shape.dims).astype(np.float32)
+        else rng.standard_normal(p.shape.static_dims).astype(np.float32)
         for p in whole.entry.parameters
     ]
     division = partition(module, 4)
@@ -433,8 +433,8 @@ LANES = ["[2,2]<=[4]", "[2,2]3,1,0,2"]
 
 
 @pytest.mark.parametrize("mesh", LANES)
-def test_lanes_of_partly_manual_code_meet_only_among_themselves(mesh: str):
-    """Rows are divided by hand, columns by the compiler: each lane sorts its own rows' columns."""
+def test_manual_subgroups_meet_only_among_themselves(mesh: str):
+    """Rows are divided by hand, columns by the compiler: each subgroup sorts its own."""
     _, _, order = mesh.partition("]")
     inside = f"{{devices=[1,2,2]{TURN[order]} last_tile_dims={{manual}}}}"
     text = f"""HloModule m, num_partitions=4

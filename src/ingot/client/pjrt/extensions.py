@@ -45,12 +45,20 @@ class ExtensionSlots(Slots):
         "PJRT_Layouts_PJRT_Client_GetDefaultLayout", "PJRT_Layouts_PJRT_Topology_GetDefaultLayout"
     )
     def default_layout(self, args: Any) -> None:
-        """Return the layout of a new buffer."""
+        """Return the layout of a new buffer.
+
+        Raises:
+            PjrtError: no array has so many dimensions (UNIMPLEMENTED).
+        """
         args.layout = self._row_major(args.num_dims)
 
     @slot("PJRT_Layouts_PJRT_Executable_GetOutputLayouts")
     def output_layouts(self, args: Any) -> None:
-        """Return the layouts of a program's results."""
+        """Return the layouts of a program's results.
+
+        Raises:
+            PjrtError: a result has too many dimensions (UNIMPLEMENTED).
+        """
         executable = lookup(args.executable, LoadedExecutable)
         orders = executable.boundary.result_layouts
         args.num_outputs = len(orders)
@@ -58,7 +66,11 @@ class ExtensionSlots(Slots):
 
     @slot("PJRT_Layouts_PJRT_Executable_GetParameterLayouts")
     def parameter_layouts(self, args: Any) -> None:
-        """Return the layouts of its parameters; without them hosts decode the whole program."""
+        """Return the layouts of its parameters; without them hosts decode the whole program.
+
+        Raises:
+            PjrtError: a parameter has too many dimensions (UNIMPLEMENTED).
+        """
         executable = lookup(args.executable, LoadedExecutable)
         orders = executable.boundary.parameter_layouts
         args.num_parameters = len(orders)

@@ -73,7 +73,11 @@ class ProfilerSlots(Slots):
 
     @slot("PLUGIN_Profiler_Stop")
     def stop(self, args: Any) -> None:
-        """End the recording."""
+        """End the recording.
+
+        Raises:
+            PjrtError: the profiler was not started (FAILED_PRECONDITION).
+        """
         profiler = lookup(args.profiler, HostProfiler)
         if not profiler.structure.started:
             raise PjrtError(FAILED_PRECONDITION, "this profiler was not started")

@@ -3,7 +3,8 @@
 
 The files `slots_*.py`, `extensions.py`, `profiler.py` use it. Invariant: a method takes the
 function's arguments as a ctypes structure, returns nothing, and raises an exception that becomes
-the host's error.
+the host's error. Every slot raises PjrtError (INVALID_ARGUMENT) for a handle of another kind; its
+own docstring has the other errors.
 
 Example:
     >>> class Example(Slots):

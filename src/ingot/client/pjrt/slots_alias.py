@@ -73,7 +73,12 @@ class AliasSlots(Slots):
 
     @slot("PJRT_Client_CreateAliasBuffer")
     def create(self, args: Any) -> None:
-        """Make a buffer that gets another one's memory later."""
+        """Make a buffer that gets another one's memory later.
+
+        Raises:
+            PjrtError: the elements have no size (INVALID_ARGUMENT); the layout has tiles or does
+                not order the dimensions (UNIMPLEMENTED); memory is exhausted (RESOURCE_EXHAUSTED).
+        """
         dims, memory = read_words(args.shape_dims, args.shape_num_dims), lookup(args.memory, Memory)
         size = array_bytes(dims, args.shape_element_type)
         order = read_order(args.shape_layout, len(dims))
@@ -90,7 +95,13 @@ class AliasSlots(Slots):
 
     @slot("PJRT_Client_FulfillAliasBuffer")
     def fulfill(self, args: Any) -> None:
-        """Give an alias the memory of a buffer, which is donated, or an error."""
+        """Give an alias the memory of a buffer, which is donated, or an error.
+
+        Raises:
+            PjrtError: there is no callback, or the buffer is deleted or of another shape
+                (INVALID_ARGUMENT); the host sees its memory, or it has none yet
+                (FAILED_PRECONDITION).
+        """
         if not args.fulfill_alias_buffer_cb:
             raise PjrtError(INVALID_ARGUMENT, "there is no alias to fulfill: the callback is null")
         promise = lookup(args.fulfill_alias_buffer_cb, Promise)
@@ -160,7 +171,12 @@ class AliasSlots(Slots):
 
     @slot("PJRT_Buffer_DonateWithControlDependency")
     def donate(self, args: Any) -> None:
-        """Make a buffer of another one's memory, to be read when the host allows it."""
+        """Make a buffer of another one's memory, to be read when the host allows it.
+
+        Raises:
+            PjrtError: the buffer is deleted (INVALID_ARGUMENT); the host sees its memory, or it has
+                none yet (FAILED_PRECONDITION).
+        """
         shape = _shape_of(args.buffer)
         device = lookup(BUFFER.read(args.buffer, "device"), Device)
         memory = next(item for item in device.memories if item.address == shape.memory)

@@ -20,6 +20,7 @@ from ingot.client.pjrt.errors import ErrorFactory, PjrtError
 from ingot.client.pjrt.handles import Handle, lookup, read_text, read_words
 from ingot.client.pjrt.layouts import host_strides, layout_address, read_order
 from ingot.client.pjrt.native import Native
+from ingot.client.pjrt.native_buffers import DELETED_TEXT
 from ingot.client.pjrt.native_transfer import element_bytes
 from ingot.client.pjrt.objects import Memory
 from ingot.client.pjrt.records import BUFFER, EVENT, STORAGE
@@ -122,7 +123,13 @@ class AsyncSlots(Slots):
 
     @slot("PJRT_Client_CreateBuffersForAsyncHostToDevice")
     def create(self, args: Any) -> None:
-        """Make buffers, and the manager that fills them."""
+        """Make buffers, and the manager that fills them.
+
+        Raises:
+            PjrtError: the elements have no size (INVALID_ARGUMENT); the layout has tiles or does
+                not order the dimensions (UNIMPLEMENTED); memory is exhausted (RESOURCE_EXHAUSTED).
+                No buffer is left then.
+        """
         manager = TransferManager(self.native, self.errors, lookup(args.memory, Memory))
         try:
             layouts = read_words(args.device_layouts, args.num_device_layouts)
@@ -145,7 +152,12 @@ class AsyncSlots(Slots):
 
     @slot("PJRT_AsyncHostToDeviceTransferManager_TransferData")
     def transfer(self, args: Any) -> None:
-        """Copy a part of a buffer's data."""
+        """Copy a part of a buffer's data.
+
+        Raises:
+            PjrtError: there is no such buffer, its data has come already, or the bytes lie outside
+                of it (INVALID_ARGUMENT); a copy to a GPU failed (INTERNAL).
+        """
         manager = self._manager(args)
         target = manager.pending(args.buffer_index)
         first, size = args.offset, args.transfer_size
@@ -161,7 +173,12 @@ class AsyncSlots(Slots):
 
     @slot("PJRT_AsyncHostToDeviceTransferManager_TransferLiteral")
     def transfer_literal(self, args: Any) -> None:
-        """Copy all of a buffer's data."""
+        """Copy all of a buffer's data.
+
+        Raises:
+            PjrtError: there is no such buffer, its data has come already, or the literal has
+                another size (INVALID_ARGUMENT); its layout has tiles (UNIMPLEMENTED).
+        """
         manager = self._manager(args)
         target = manager.pending(args.buffer_index)
         dims, kind = read_words(args.shape_dims, args.shape_num_dims), args.shape_element_type
@@ -178,7 +195,11 @@ class AsyncSlots(Slots):
 
     @slot("PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer")
     def retrieve(self, args: Any) -> None:
-        """Return a buffer, once."""
+        """Return a buffer, once.
+
+        Raises:
+            PjrtError: there is no such buffer, or it was retrieved already (INVALID_ARGUMENT).
+        """
         target = self._manager(args).target(args.buffer_index)
         if not target.buffer:
             raise PjrtError(INVALID_ARGUMENT, f"buffer {args.buffer_index} was retrieved already")
@@ -186,7 +207,11 @@ class AsyncSlots(Slots):
 
     @slot("PJRT_AsyncHostToDeviceTransferManager_SetBufferError")
     def set_error(self, args: Any) -> None:
-        """Let a buffer fail: its data will not come."""
+        """Let a buffer fail: its data will not come.
+
+        Raises:
+            PjrtError: there is no such buffer, or its data has come already (INVALID_ARGUMENT).
+        """
         manager = self._manager(args)
         text = read_text(args.error_message, args.error_message_size)
         manager.finish(manager.pending(args.buffer_index), PjrtError(args.error_code, text))
@@ -203,7 +228,11 @@ class AsyncSlots(Slots):
 
     @slot("PJRT_AsyncHostToDeviceTransferManager_BufferSize")
     def size(self, args: Any) -> None:
-        """Return the bytes of a buffer."""
+        """Return the bytes of a buffer.
+
+        Raises:
+            PjrtError: there is no such buffer (INVALID_ARGUMENT).
+        """
         args.buffer_size = self._manager(args).target(args.buffer_index).size
 
     @slot("PJRT_AsyncHostToDeviceTransferManager_AddMetadata")
@@ -228,15 +257,23 @@ class AsyncSlots(Slots):
         "PJRT_CopyToDeviceStream_CurrentBytes",
     )
     def stream(self, args: Any) -> None:
-        """Refuse: a stream feeds a `recv` from the host, which no program has."""
+        """Refuse: a stream feeds a `recv` from the host, which no program has.
+
+        Raises:
+            PjrtError: always (INVALID_ARGUMENT).
+        """
         raise PjrtError(INVALID_ARGUMENT, _NO_STREAM)
 
     @slot("PJRT_Buffer_CopyRawToHostFuture")
     def copy_later(self, args: Any) -> None:
-        """Copy a part of a buffer once the host has named the target."""
+        """Copy a part of a buffer once the host has named the target.
+
+        Raises:
+            PjrtError: the buffer is deleted or donated (INVALID_ARGUMENT).
+        """
         storage = self.native.call("use", args.buffer)
         if not storage:
-            raise PjrtError(INVALID_ARGUMENT, "Buffer has been deleted or donated.")
+            raise PjrtError(INVALID_ARGUMENT, DELETED_TEXT)
         try:
             event = self.native.new_event()
             self.native.call("retain", storage)

@@ -65,7 +65,13 @@ class ClientSlots(Slots):
 
     @slot("PJRT_Client_Create")
     def create(self, args: Any) -> None:
-        """Make a client."""
+        """Make a client.
+
+        Raises:
+            PjrtError: the platform, the number of devices or the processes are wrong
+                (INVALID_ARGUMENT).
+            UnsupportedError, ExecutionError: as for `find_processes`.
+        """
         options = read_named_values(args.create_options, args.num_options)
         gpus = _gpus(options)
         count, is_asynchronous = (len(gpus), True) if gpus else _own_devices(options)
@@ -96,18 +102,30 @@ class ClientSlots(Slots):
 
     @slot("PJRT_Client_LookupDevice")
     def lookup_device(self, args: Any) -> None:
-        """Return the device with an id."""
+        """Return the device with an id.
+
+        Raises:
+            PjrtError: there is no such device (INVALID_ARGUMENT).
+        """
         args.device = _device(lookup(args.client, Client).devices, args.id)
 
     @slot("PJRT_Client_LookupAddressableDevice")
     def lookup_addressable_device(self, args: Any) -> None:
-        """Return the device of this process with a hardware id, its number in the process."""
+        """Return the device of this process with a hardware id, its number in the process.
+
+        Raises:
+            PjrtError: there is no such device in this process (INVALID_ARGUMENT).
+        """
         devices = lookup(args.client, Client).local_devices
         args.addressable_device = _device(devices, args.local_hardware_id)
 
     @slot("PJRT_Client_DefaultDeviceAssignment")
     def default_assignment(self, args: Any) -> None:
-        """Number devices from 0 on."""
+        """Number devices from 0 on.
+
+        Raises:
+            PjrtError: there are fewer devices than replicas times partitions (INVALID_ARGUMENT).
+        """
         count = args.num_replicas * args.num_partitions
         known = len(lookup(args.client, Client).devices)
         if count > known:
@@ -149,7 +167,11 @@ class ClientSlots(Slots):
 
     @slot("PJRT_TopologyDescription_Create")
     def topology_create(self, args: Any) -> None:
-        """Describe devices, without a client."""
+        """Describe devices, without a client.
+
+        Raises:
+            PjrtError: the number of devices is wrong (INVALID_ARGUMENT).
+        """
         options = read_named_values(args.create_options, args.num_options)
         count, is_asynchronous = _own_devices(options, MOST_DEVICES)
         processes = Processes(num_devices=(count,))

@@ -47,14 +47,23 @@ class ExecutableSlots(Slots):
 
     @slot("PJRT_Client_Compile")
     def compile(self, args: Any) -> None:
-        """Compile for the devices of a client."""
+        """Compile for the devices of a client.
+
+        Raises:
+            PjrtError: the program is not StableHLO, or the options are wrong (INVALID_ARGUMENT).
+            IngotError: Ingot cannot compile the program.
+        """
         options = read_bytes(args.compile_options, args.compile_options_size)
         source = self._source(args.program, read_compile_options(options))
         args.executable = self._load(lookup(args.client, Client), source).address
 
     @slot("PJRT_Compile")
     def compile_for_topology(self, args: Any) -> None:
-        """Compile for a topology, which needs no client."""
+        """Compile for a topology, which needs no client.
+
+        Raises:
+            PjrtError, IngotError: as for `compile`.
+        """
         options = read_bytes(args.compile_options, args.compile_options_size)
         source = self._source(args.program, read_compile_options(options))
         topology = lookup(args.topology, Topology)
@@ -140,7 +149,11 @@ class ExecutableSlots(Slots):
 
     @slot("PJRT_Executable_OptimizedProgram")
     def optimized_program(self, args: Any) -> None:
-        """Return a program after the passes; called once for the size, once for the bytes."""
+        """Return a program after the passes; called once for the size, once for the bytes.
+
+        Raises:
+            PjrtError: the buffer for the program is too small (INVALID_ARGUMENT).
+        """
         executable = lookup(args.executable, LoadedExecutable)
         data = executable.optimized_program
         program = record("PJRT_Program").structure.from_address(args.program)
@@ -168,7 +181,11 @@ class ExecutableSlots(Slots):
 
     @slot("PJRT_Executable_Serialize")
     def serialize(self, args: Any) -> None:
-        """Return a program as bytes."""
+        """Return a program as bytes.
+
+        Raises:
+            PjrtError: the host partitioned one of its ops itself (UNIMPLEMENTED).
+        """
         executable = lookup(args.executable, LoadedExecutable)
         if executable.boundary.asks_host:
             raise PjrtError(UNIMPLEMENTED, _ASKS_HOST)
@@ -180,7 +197,12 @@ class ExecutableSlots(Slots):
 
     @slot("PJRT_Executable_DeserializeAndLoad")
     def deserialize(self, args: Any) -> None:
-        """Compile a serialized program."""
+        """Compile a serialized program.
+
+        Raises:
+            PjrtError: the bytes are not of this version of Ingot (INVALID_ARGUMENT).
+            IngotError: as for `compile`.
+        """
         data = read_bytes(args.serialized_executable, args.serialized_executable_size)
         source = read_source(data, self.version)
         size = args.overridden_serialized_compile_options_size

@@ -103,7 +103,12 @@ class TransferSlots(Slots):
         return buffer
 
     def from_host(self, args: Any) -> None:
-        """PJRT_Client_BufferFromHostBuffer: strides that are not dense, device layouts."""
+        """PJRT_Client_BufferFromHostBuffer: strides that are not dense, device layouts.
+
+        Raises:
+            PjrtError: the elements have no size (INVALID_ARGUMENT); the layout has tiles or does
+                not order the dimensions (UNIMPLEMENTED); memory is exhausted (RESOURCE_EXHAUSTED).
+        """
         dims = read_words(args.dims, args.num_dims)
         size = array_bytes(dims, args.type)
         order = read_order(args.device_layout, len(dims))
@@ -117,7 +122,12 @@ class TransferSlots(Slots):
         args.done_with_host_buffer = self.native.done_event()
 
     def to_host(self, args: Any) -> None:
-        """PJRT_Buffer_ToHostBuffer where the layout of the buffer or of the host is its own."""
+        """PJRT_Buffer_ToHostBuffer where the layout of the buffer or of the host is its own.
+
+        Raises:
+            PjrtError: the buffer is deleted (INVALID_ARGUMENT); the host wants a layout with tiles
+                (UNIMPLEMENTED).
+        """
         dims = read_words(BUFFER.read(args.src, "dims"), BUFFER.read(args.src, "rank"))
         item = element_bytes(TYPE_NAMES[BUFFER.read(args.src, "type")])
         strides = host_strides(args.host_layout, dims, item)
@@ -137,7 +147,12 @@ class TransferSlots(Slots):
 
     @slot("PJRT_Client_CreateUninitializedBuffer")
     def uninitialized(self, args: Any) -> None:
-        """Make a buffer of uninitialized memory."""
+        """Make a buffer of uninitialized memory.
+
+        Raises:
+            PjrtError: the elements have no size (INVALID_ARGUMENT); the layout has tiles or does
+                not order the dimensions (UNIMPLEMENTED); memory is exhausted (RESOURCE_EXHAUSTED).
+        """
         dims = read_words(args.shape_dims, args.shape_num_dims)
         size = array_bytes(dims, args.shape_element_type)
         memory = memory_of(args.device, args.memory)
@@ -147,7 +162,12 @@ class TransferSlots(Slots):
 
     @slot("PJRT_Client_CreateErrorBuffer")
     def error_buffer(self, args: Any) -> None:
-        """Make a buffer that fails: readers get the error."""
+        """Make a buffer that fails: readers get the error.
+
+        Raises:
+            PjrtError: the elements have no size (INVALID_ARGUMENT); the layout has tiles or does
+                not order the dimensions (UNIMPLEMENTED); memory is exhausted (RESOURCE_EXHAUSTED).
+        """
         dims = read_words(args.shape_dims, args.shape_num_dims)
         size = array_bytes(dims, args.shape_element_type)
         text = read_text(args.error_message, args.error_message_size)
@@ -160,7 +180,12 @@ class TransferSlots(Slots):
 
     @slot("PJRT_Client_CreateViewOfDeviceBuffer")
     def view(self, args: Any) -> None:
-        """Make a buffer over memory of the host; an array that is not dense is copied."""
+        """Make a buffer over memory of the host; an array that is not dense is copied.
+
+        Raises:
+            PjrtError: the elements have no size (INVALID_ARGUMENT); a layout has tiles, or an array
+                of a GPU is not dense and aligned (UNIMPLEMENTED).
+        """
         dims = read_words(args.dims, args.num_dims)
         size = array_bytes(dims, args.element_type)
         release = args.on_delete_callback or self.native.address("ingot_pjrt_nothing")

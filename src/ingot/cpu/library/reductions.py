@@ -27,7 +27,7 @@ COMMON = (
     ((4096, 4096), (0,)), ((64, 128, 128), (1,)), ((64, 128, 128), (0, 2)),
     ((4096, 256), (1,)), ((4096, 128), (1,)), ((4096, 64), (1,)),
 )  # fmt: skip
-"""Common shapes and what is folded of them: of few columns, whose rows are shared out, and many;
+"""Common shapes and the folded dimensions: of few columns, whose rows are shared out, and many;
 short rows, which are folded together."""
 
 

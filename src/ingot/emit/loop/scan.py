@@ -2,7 +2,7 @@
 """Scans in lanes: running maxima, minima, bits, sums and products, a vector at a time.
 
 Within a register each lane takes in the lane 1, 2, 4 … before it; then all take in what came before
-the register. That is the only step that waits for the one before, so a scan costs one op for each
+the register. Only that step depends on the one before, so a scan costs one op for each
 register instead of one for each element.
 
 Invariant: a result is of the elements up to its own and of no other. In which order floats are

@@ -112,9 +112,7 @@ def _around(
     value: Instruction,
 ) -> Instruction:
     """Return the elements at `indices` of an axis; `value` where not `inside`."""
-    dims = list(operand.shape.dims)
-    dims[axis] = indices.shape.dims[0]
-    shape = at_bounds(operand.shape.with_dims(tuple(dims)))
+    shape = at_bounds(operand.shape.with_dim(axis, indices.shape.dims[0]))
     outside = build.broadcast_to(value, shape.dims, ())
     if operand.shape.dims[axis] == 0:
         return outside

@@ -191,14 +191,9 @@ def scatter_elements(
 
 def row_at(b: ArrayBuilder, x: Instruction, index: Instruction) -> Instruction:
     """Return x[index], without the first dimension; `index` is a scalar."""
-    sizes = (1, *x.shape.dims[1:])
-    starts = [index, *[b.constant(0, index.shape.dtype)] * (x.shape.rank - 1)]
-    row = b.emit("dynamic-slice", x, *starts, dynamic_slice_sizes=sizes)
-    return b.reshape_to(row, sizes[1:])
+    return b.reshape_to(b.slice_at(x, 0, index, 1), x.shape.dims[1:])
 
 
 def with_row(b: ArrayBuilder, x: Instruction, index: Instruction, row: Instruction) -> Instruction:
     """Return `x` with another x[index]; `index` is a scalar."""
-    starts = [index, *[b.constant(0, index.shape.dtype)] * (x.shape.rank - 1)]
-    row = b.reshape_to(row, (1, *row.shape.dims))
-    return b.emit("dynamic-update-slice", x, row, *starts)
+    return b.update_at(x, b.reshape_to(row, (1, *row.shape.dims)), 0, index)

@@ -142,8 +142,7 @@ def spread_back(
     b: ArrayBuilder, gradient: Instruction, axis: int, size: Size, taps: Sequence[OpenTap]
 ) -> Instruction:
     """Return the gradient of `sampled_at` for its operand, which has `size` elements."""
-    dims = gradient.shape.dims
-    total = b.zeros(gradient.shape.with_dims((*dims[:axis], size, *dims[axis + 1 :])))
+    total = b.zeros(gradient.shape.with_dim(axis, size))
     for indices, weight in _computed_once(b, taps):
         share = _weighted(b, gradient, axis, weight)
         total = scatter_slices(b, "add", total, indices, share, axis)

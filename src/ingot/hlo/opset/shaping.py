@@ -205,7 +205,7 @@ def _infer_concatenate(view: OpView) -> Shape:
             label = "concatenate_c1" if same else "concatenate_c2"
             require(False, label, f"concatenate of {first} and {other}")
         total = total + other.dims[dimension]
-    return first.with_dims((*first.dims[:dimension], total, *first.dims[dimension + 1 :]))
+    return first.with_dim(dimension, total)
 
 
 def _infer_iota(view: OpView) -> Shape:

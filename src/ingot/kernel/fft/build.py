@@ -86,7 +86,7 @@ class Stage:
     Attributes:
         length: elements of a sequence.
         outer, lanes: how many sequences; those of different lanes go into one vector.
-        source, target: where they lie.
+        source, target: their addresses.
         load: what the source holds: all elements; real ones; half a spectrum and one element more,
             to be packed for a transform of half the length ("packed"); half a spectrum ("half").
         store: what the target gets: all elements; the real parts; half a spectrum and one element

@@ -25,9 +25,9 @@ from ingot.kernel.sort.keys import from_total_order, shared_keys
 from ingot.kernel.sort.sort import KeyedForm, keyed_form
 
 LONGEST, LONGEST_DENSE = 32, 25
-"""Elements of a row at most; where they lie side by side, so that lanes gather them. Columns of 9
-took 0.02 to 0.08 of the time, of 16 0.1 to 0.3, of 32 0.3 to 0.55; rows of 9 0.25 to 0.4, of 25 0.6
-to 0.7, of 32 1.3 to 1.9 (16,384 of each, u8, s32 and f32, AVX-512, one thread, 2026-11-27)."""
+"""The longest rows: strided ones (columns), and dense ones, which lanes gather. Columns of 9 took
+0.02 to 0.08 of the time, of 16 0.1 to 0.3, of 32 0.3 to 0.55; rows of 9 0.25 to 0.4, of 25 0.6 to
+0.7, of 32 1.3 to 1.9 (16,384 of each, u8, s32 and f32, AVX-512, one thread, 2026-11-27)."""
 
 MOST_NODES = 800
 """Expressions of a network at most, which compile in 0.2 s: 16 floats in JAX's order, or 14

@@ -181,8 +181,7 @@ def _reduce_scatter(op: Instruction, exchange: Exchange) -> Instruction:
 def _scattered(op: Instruction, value: Instruction, along: int, exchange: Exchange) -> Instruction:
     """Return this device's part of the group's values, folded by a kernel."""
     mixed = exchange.exchange(value, along)
-    dims = value.shape.dims
-    dims = (*dims[:along], dims[along] // exchange.size, *dims[along + 1 :])
+    dims = value.shape.with_dim(along, value.shape.dims[along] // exchange.size).dims
     return _folded(op, mixed, along, dims, exchange)
 
 

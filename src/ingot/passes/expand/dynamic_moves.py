@@ -83,15 +83,12 @@ def joined(
     build: Builder, operands: Sequence[Instruction], lengths: Sequence[Instruction], dim: int
 ) -> Instruction:
     """Return the operands, each cut to its length, concatenated along a dimension."""
-    dims = list(operands[0].shape.static_dims)
-    dims[dim] = sum(operand.shape.static_dims[dim] for operand in operands)
-    zero = build.constant(0, S32)
-    whole = build.full(0, operands[0].shape.with_dims(tuple(dims)))
-    start = zero
+    size = sum(operand.shape.static_dims[dim] for operand in operands)
+    whole = build.full(0, operands[0].shape.with_dim(dim, size))
+    start = build.constant(0, S32)
     for operand, length in zip(operands, lengths, strict=True):
         # The next operand overwrites what lies beyond the length of this one.
-        starts = [start if number == dim else zero for number in range(len(dims))]
-        whole = build.dynamic_update_slice(whole, operand, *starts)
+        whole = build.update_at(whole, operand, dim, start)
         start = build.add(start, length)
     return whole
 

@@ -23,4 +23,4 @@ class FeedExpander(Expander):
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the call."""
         target = f"ingot.{op.opcode}"
-        return foreign_call(build, target, op.operands, op.shape, {}, side_effect=True)
+        return foreign_call(build, target, op.operands, op.shape, {})

@@ -18,16 +18,22 @@ def foreign_call(
     operands: tuple[Instruction, ...],
     shape: Shape,
     config: dict[str, Any],
-    *,
-    side_effect: bool,
 ) -> Instruction:
-    """Add a call of `target`, named after it; `config` goes to its `backend_config` as JSON."""
+    """Add a call of `target` with side effects, named after it.
+
+    Args:
+        build: where the call is added.
+        target: the function.
+        operands: its operands.
+        shape: of its results.
+        config: its `backend_config`, as JSON.
+    """
     made = build.custom_call(
         *operands,
         shape=shape,
         name=target.removeprefix("ingot.").replace("_", "-"),
         custom_call_target=target,
-        custom_call_has_side_effect=side_effect,
+        custom_call_has_side_effect=True,
     )
     custom_calls.set_config(made, json.dumps(config, sort_keys=True))
     return made

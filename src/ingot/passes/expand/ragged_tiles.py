@@ -202,18 +202,18 @@ def _body(
             is_first = b.compare(trip, _item(b, _shifted(b, tiles), group), direction="EQ")
             before = b.select(b.broadcast_to(is_first, dims), b.full(0, product.shape), sums[0])
         else:
-            before = b.reshape_to(_box(b, result, 0, group, 1), dims)
+            before = b.reshape_to(b.slice_at(result, 0, group, 1), dims)
         total = b.add(before, product)
         sums = [total for _ in sums]
-        total, at = b.reshape_to(total, (1, *dims)), _starts(b, result, 0, group)
+        total, at = b.reshape_to(total, (1, *dims)), (0, group)
     else:
         (dim,) = given.rhs_group_dims
-        one = _box(b, rhs, dim, group, 1)
+        one = b.slice_at(rhs, dim, group, 1)
         product = _product(op, b, tile.of(lhs, ragged), one, wider(op.shape.dtype))
         product = tile.masked(product, along.result)
         before = b.convert_to(tile.of(result, along.result), wider(op.shape.dtype))
-        total, at = b.add(before, product), _starts(b, result, along.result, tile.first)
-    result = b.dynamic_update_slice(result, b.convert_to(total, result.shape.dtype), *at)
+        total, at = b.add(before, product), (along.result, tile.first)
+    result = b.update_at(result, b.convert_to(total, result.shape.dtype), *at)
     step = b.add(trip, b.constant(1, S64))
     return b.build(b.tuple(step, count, lhs, rhs, bases, ends, tiles, result, *sums))
 
@@ -233,7 +233,7 @@ class _Tile:
 
     def of(self, x: Instruction, dim: int) -> Instruction:
         """Return the tile of an array along one of its dimensions."""
-        return _box(self._b, x, dim, self.first, self._rows)
+        return self._b.slice_at(x, dim, self.first, self._rows)
 
     def own(self, x: Instruction, dim: int) -> Instruction:
         """Return the tile of an array, zero where rows are not those of the trip."""
@@ -273,17 +273,7 @@ def _product(
 
 
 def _item(b: Builder, values: Instruction, index: Instruction) -> Instruction:
-    return b.reshape_to(_box(b, values, 0, index, 1), ())
-
-
-def _box(b: Builder, x: Instruction, dim: int, at: Instruction, size: int) -> Instruction:
-    sizes = (*x.shape.dims[:dim], size, *x.shape.dims[dim + 1 :])
-    return b.dynamic_slice(x, *_starts(b, x, dim, at), dynamic_slice_sizes=sizes)
-
-
-def _starts(b: Builder, x: Instruction, dim: int, at: Instruction) -> list[Instruction]:
-    zero = b.constant(0, S64)
-    return [at if other == dim else zero for other in range(x.shape.rank)]
+    return b.reshape_to(b.slice_at(values, 0, index, 1), ())
 
 
 def _without(dims: tuple[int | Dim, ...], dim: int) -> tuple[int | Dim, ...]:

@@ -132,4 +132,4 @@ class RngStateExpander(Expander):
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the call; the program that it ends up in numbers it (`CallSite.number`)."""
         config = {"delta": op.attributes.delta}
-        return foreign_call(build, TARGET, (), op.shape, config, side_effect=True)
+        return foreign_call(build, TARGET, (), op.shape, config)

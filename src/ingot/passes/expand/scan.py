@@ -65,9 +65,9 @@ def _body(op: Instruction, state: Shape, inputs: int, outputs: int) -> Computati
     values = b.parameter(0, state)
     parts = [b.element_of(values, n) for n in range(len(state.elements))]
     step, steps, rest = parts[0], parts[1], parts[2:]
-    one, zero = b.constant(1, S32), b.constant(0, S32)
+    one = b.constant(1, S32)
     at = b.subtract(b.subtract(steps, one), step) if given.is_reverse else step
-    slices = _Slices(b, at, zero, dimension)
+    slices = _Slices(b, at, dimension)
     taken = [slices.slice(value) for value in rest[:inputs]]
     found = b.call(*taken, *rest[inputs + outputs :], to_apply=given.to_apply)
     made = [found]
@@ -82,25 +82,19 @@ def _body(op: Instruction, state: Shape, inputs: int, outputs: int) -> Computati
 
 @record
 class _Slices:
-    """The slices of one step: index `at` along `dimension`, 0 along the others."""
+    """The slices of one step, at index `at` along `dimension`."""
 
     build: Builder
     at: Instruction
-    zero: Instruction
     dimension: int
 
     def slice(self, whole: Instruction) -> Instruction:
         """Return the slice of an input."""
         dims, dimension = whole.shape.dims, self.dimension
-        sizes = (*dims[:dimension], 1, *dims[dimension + 1 :])
-        box = self.build.dynamic_slice(whole, *self._starts(whole), dynamic_slice_sizes=sizes)
+        box = self.build.slice_at(whole, dimension, self.at, 1)
         return self.build.reshape_to(box, (*dims[:dimension], *dims[dimension + 1 :]))
 
     def updated(self, whole: Instruction, value: Instruction) -> Instruction:
         """Return an output with `value` as the step's slice."""
-        dims, dimension = whole.shape.dims, self.dimension
-        box = self.build.reshape_to(value, (*dims[:dimension], 1, *dims[dimension + 1 :]))
-        return self.build.dynamic_update_slice(whole, box, *self._starts(whole))
-
-    def _starts(self, whole: Instruction) -> list[Instruction]:
-        return [self.at if n == self.dimension else self.zero for n in range(whole.shape.rank)]
+        box = self.build.reshape_to(value, whole.shape.with_dim(self.dimension, 1).dims)
+        return self.build.update_at(whole, box, self.dimension, self.at)

@@ -139,8 +139,8 @@ class Grouping:
     def would_cycle(self, root: Instruction, group: Group) -> bool:
         """Whether `group` would depend on itself if it also returned `root`.
 
-        Only what is higher than the group can lead to it. A search that takes very long is given
-        up: then this answers that it would.
+        Only instructions higher than the group can lead to it. A search that takes very long ends
+        with the answer that it would.
         """
         seen: set[Instruction] = {root}
         stack = [root]

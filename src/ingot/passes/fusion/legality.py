@@ -74,7 +74,7 @@ MANY_STEPS = 256
 of f32 took 541 us in one kernel, and 24 in two (AVX-512, one thread, 2026-11-28)."""
 
 _IN_WORDS = frozenset({S8, U8, S16, BF16})
-"""Types of factors that one instruction multiplies several of, where they lie in memory so."""
+"""Types of factors that one instruction multiplies several of, if they are adjacent in memory."""
 
 LEAST_READS = 4
 """How often a product reads each element, from which on rounding it once pays: 4x1024x1024 of f32

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outlining: each group becomes a `fusion` instruction with its own computation.
 
-Members are cloned into the fused computation from the roots upwards; what is not a member becomes a
+Members are cloned into the fused computation from the roots upwards; any other operand becomes a
 parameter. Results replace the roots (through `get-tuple-element` when there are several).
 """
 

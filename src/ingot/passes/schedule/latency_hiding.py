@@ -6,7 +6,7 @@ that is still on its way, in the order in which memory was scheduled; how long t
 from `estimates`. A collective with enough work between it and the first reader of its result
 becomes a pair: `async-start` where it stood, `async-done` before that reader.
 
-What is on its way needs memory. If it would be too much, a collective waits for the oldest one that
+Data in flight needs memory. If it would be too much, a collective waits for the oldest one that
 is; and where the new order still needs much more memory than the old one, that stays.
 
 Invariants: collectives keep their order on all devices, since nothing but the program decides it;
@@ -44,7 +44,7 @@ _LEAST_WORK = 20e-6
 """Seconds of other work that are worth a pair: handing data to another thread takes a few us."""
 _MOST_GROWTH = 0.2
 """How much more memory the program may take at its peak, as a share of what it took before: its
-arguments count, since what is on its way is mostly gradients, which are as large as they."""
+arguments count, since most data in flight is gradients, which are as large."""
 _LEAST_GROWTH = 4 << 20
 """Bytes that any program may take more."""
 _SHARES = (1.0, 0.5, 0.25)
@@ -179,7 +179,7 @@ def _ends(
 
     Args:
         order: all instructions.
-        waits: who waits for collectives.
+        waits: the instructions that wait for collectives.
         estimates: how long instructions take.
         most: bytes that may be on their way at once.
     """

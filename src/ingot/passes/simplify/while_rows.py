@@ -100,17 +100,13 @@ def taken(
     build: Builder, stack: Instruction, axis: int, index: Instruction, dims: tuple[int, ...]
 ) -> Instruction:
     """Return row `index` of a stack of rows along an axis, as an array of `dims`."""
-    starts = _starts(build, stack.shape.rank, axis, index)
-    sizes = list(stack.shape.static_dims)
-    sizes[axis] = 1
-    made = build.dynamic_slice(stack, *starts, dynamic_slice_sizes=tuple(sizes))
-    return build.reshape_to(made, dims)
+    return build.reshape_to(build.slice_at(stack, axis, index, 1), dims)
 
 
 def put(build: Builder, stack: Instruction, value: Instruction, index: Instruction) -> Instruction:
     """Return a stack with a value as its row `index` along dimension 0."""
     row = build.reshape_to(value, (1, *value.shape.static_dims))
-    return build.dynamic_update_slice(stack, row, *_starts(build, stack.shape.rank, 0, index))
+    return build.update_at(stack, row, 0, index)
 
 
 def empty_stack(build: Builder, count: int, of: Shape) -> Instruction:
@@ -200,8 +196,3 @@ def trips_of(loop: Instruction) -> Trips | None:
     """Return the trips of a loop, or None if it is not known how many there are, or none."""
     count = trip_count(loop)
     return Trips(count, counters(loop, count)) if count else None
-
-
-def _starts(build: Builder, rank: int, axis: int, index: Instruction) -> list[Instruction]:
-    zero = build.constant(0, index.shape.dtype)
-    return [index if n == axis else zero for n in range(rank)]

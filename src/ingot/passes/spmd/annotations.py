@@ -15,7 +15,7 @@ from ingot.hlo.module import Module
 from ingot.passes.spmd.runs import is_box, is_link, is_movement
 from ingot.passes.spmd.sharding import (
     Sharding,
-    manual_lanes,
+    manual_subgroups,
     maximal_device,
     parse_sharding,
     split_tuple,
@@ -65,7 +65,7 @@ class Known:
         if value in self._given:
             return self._given[value]
         text = self._text(value)
-        if not value.shape.is_array or manual_lanes(text) or maximal_device(text) is not None:
+        if not value.shape.is_array or manual_subgroups(text) or maximal_device(text) is not None:
             return None
         found = parse_sharding(text, self.count)
         return found if found is not None and found.tiles and not found.summands else None
@@ -119,7 +119,7 @@ def _same_value(value: Instruction, known: Known) -> Instruction | None:
     """Return the value that an op only annotates, or gives dimensions of size 1 and takes them."""
     if is_resharded(value):
         text = _text(value)
-        is_plain = not manual_lanes(text) and parse_sharding(text, known.count) is not None
+        is_plain = not manual_subgroups(text) and parse_sharding(text, known.count) is not None
         return value.operands[0] if is_plain else None
     if value.opcode != "reshape" or value.operands[0].opcode != "broadcast":
         return None

@@ -108,13 +108,8 @@ def is_apart(division: Division, column: Column) -> bool:
     return all(map(independent, columns))
 
 
-def changed_dimensions(given: Sharding, kept: Sharding, rank: int) -> list[int]:
-    """Return the dimensions of a value of `rank` that two shardings divide differently."""
-    return [axis for axis in range(rank) if given.column(axis) != kept.column(axis)]
-
-
 def still_summed(sharding: Sharding, columns: Sequence[Column], rank: int) -> Sharding:
-    """Return the sharding of a result of `rank` that is to be summed along the factors `columns`.
+    """Return the sharding of a result of `rank` that is still to be summed along `columns`.
 
     Without columns it is `sharding`.
     """
@@ -167,8 +162,7 @@ def local_shape(shape: Shape, sharding: Sharding) -> Shape:
     """Return the shape of one part."""
     if not shape.is_array:
         return shape
-    dims = tuple(size for size in shape.dims if isinstance(size, int))
-    return Shape.array(shape.dtype, sharding.local_dims(dims), shape.layout)
+    return Shape.array(shape.dtype, sharding.local_dims(shape.dims), shape.layout)
 
 
 def whole_shape(part: Shape, sharding: Sharding) -> Shape:

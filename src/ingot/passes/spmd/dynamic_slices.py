@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dynamic slices and updates along a divided dimension: each device does its own rows.
 
-A cache of keys and values is divided so along the sequence, or a batch that a loop takes rows of.
-Rows that begin at a run-time index may lie in any part, or in two. Every device looks at as many
-rows of its own part, nearest to where they are, and a mask says which of them are meant: an update
-keeps the others, and a slice takes zeros for them, so that its results are summands.
+Examples are a cache of keys and values, divided along the sequence, and a batch that a loop takes
+rows of. Rows that begin at a run-time index may lie in any part, or in two. Every device takes as
+many rows of its own part, the nearest ones, and a mask selects those that are meant: an update
+keeps the others, and a slice replaces them by zeros, so that its results are summands.
 
 Source: xla/service/spmd/spmd_partitioner.cc (HandleDynamicUpdateSlice, HandleDynamicSlice), which
 takes one row at a time.
@@ -20,9 +20,9 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.division import (
     Annotations,
-    changed_dimensions,
     divided_too,
     is_apart,
+    local_shape,
     whole_shape,
 )
 from ingot.passes.spmd.indexed import held
@@ -72,9 +72,7 @@ def update_parts(values: Values, op: Instruction, annotated: Annotations) -> boo
     given = values.convert(update, division.operands[1])
     along = _along(values, op, (part, sharding, axis), given.shape.static_dims[axis], starts)
     build = values.resharder.builder(op)
-    firsts = [
-        along.begin if dim == axis else start for dim, start in enumerate(_s32(build, starts))
-    ]
+    firsts = _firsts(build, starts, along)
     sizes = given.shape.static_dims
     old = build.emit("dynamic-slice", part, *firsts, dynamic_slice_sizes=sizes)
     shift = build.subtract(along.begin, along.local)
@@ -102,10 +100,8 @@ def slice_parts(values: Values, op: Instruction, annotated: Annotations) -> bool
     part = values.convert(target, sharding)
     along = _along(values, op, (part, sharding, axis), rows, starts)
     build = values.resharder.builder(op)
-    firsts = [
-        along.begin if dim == axis else start for dim, start in enumerate(_s32(build, starts))
-    ]
-    sizes = division.results[0].local_dims(op.shape.static_dims)
+    firsts = _firsts(build, starts, along)
+    sizes = local_shape(op.shape, division.results[0]).static_dims
     found = build.emit("dynamic-slice", part, *firsts, dynamic_slice_sizes=sizes)
     shift = build.subtract(along.local, along.begin)
     moved = _shifted(build, found, along, shift)
@@ -125,7 +121,7 @@ def _axis(
     """
     given, kept = ends
     whole = whole_shape(target.shape, values.sharding(target)).static_dims
-    changed = changed_dimensions(given, kept, target.shape.rank)
+    changed = given.changed(kept, target.shape.rank)
     if len(changed) != 1 or any(kept.column(changed[0])) or max(whole) >= _INDEX_LIMIT:
         return None
     (axis,) = changed
@@ -150,9 +146,11 @@ def _along(
     return _Along(axis, rows, size, local, build.clamp(least, local, most))
 
 
-def _s32(build: Builder, starts: list[Instruction]) -> list[Instruction]:
-    """Return indices of dimensions that are whole, in the type that all of them have."""
-    return [build.convert_to(held(build, start, _INDEX_LIMIT), S32) for start in starts]
+def _firsts(build: Builder, starts: list[Instruction], along: _Along) -> list[Instruction]:
+    """Return where the device begins to look, in each dimension; s32 scalars."""
+    found = [build.convert_to(held(build, start, _INDEX_LIMIT), S32) for start in starts]
+    found[along.axis] = along.begin
+    return found
 
 
 def _shifted(build: Builder, rows: Instruction, along: _Along, shift: Instruction) -> Instruction:
@@ -160,9 +158,8 @@ def _shifted(build: Builder, rows: Instruction, along: _Along, shift: Instructio
     if along.rows == 1:
         return rows
     wide = padded(build, rows, along.axis, (along.rows, along.rows, 0))
-    firsts = [build.constant(0, S32)] * rows.shape.rank
-    firsts[along.axis] = build.add(shift, build.constant(along.rows, S32))
-    return build.emit("dynamic-slice", wide, *firsts, dynamic_slice_sizes=rows.shape.static_dims)
+    first = build.add(shift, build.constant(along.rows, S32))
+    return build.slice_at(wide, along.axis, first, along.rows)
 
 
 def _is_inside(

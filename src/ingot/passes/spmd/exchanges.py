@@ -47,7 +47,7 @@ class Shift(NamedTuple):
 
 
 def exchanged(
-    resharder: Resharder, part: Instruction, ends: tuple[Sharding, Sharding], lanes: Column
+    resharder: Resharder, part: Instruction, ends: tuple[Sharding, Sharding], subgroups: Column
 ) -> Instruction | None:
     """Return `part` resharded by one exchange; None if none is enough.
 
@@ -55,46 +55,46 @@ def exchanged(
         resharder: that of the computation.
         part: the part that each device has.
         ends: the sharding that the value has, and the one that is wanted.
-        lanes: as for `Resharder.gather`.
+        subgroups: as for `Resharder.gather`.
     """
     given, wanted = ends
     rank = part.shape.rank
     if given.summands or wanted.summands:
-        return None if wanted.summands else _scattered(resharder, part, ends, lanes)
-    made = moved(resharder, part, ends, lanes)
+        return None if wanted.summands else _scattered(resharder, part, ends, subgroups)
+    made = moved(resharder, part, ends, subgroups)
     if made is not None or given.is_replicated:
         return made
     if given.tiles and given.tiles == wanted.tiles:
-        return _permuted(resharder, part, ends, lanes)
+        return _permuted(resharder, part, ends, subgroups)
     shift = _shift(given, wanted, rank)
-    return None if shift is None else _shifted(resharder, part, ends, lanes, shift)
+    return None if shift is None else _shifted(resharder, part, ends, subgroups, shift)
 
 
-def _fixed(columns: Sequence[Column], lanes: Column) -> list[Column]:
-    return [*columns, lanes] if lanes else list(columns)
+def _fixed(columns: Sequence[Column], subgroups: Column) -> list[Column]:
+    return [*columns, subgroups] if subgroups else list(columns)
 
 
 def _permuted(
-    resharder: Resharder, part: Instruction, ends: tuple[Sharding, Sharding], lanes: Column
+    resharder: Resharder, part: Instruction, ends: tuple[Sharding, Sharding], subgroups: Column
 ) -> Instruction:
     """Get each device's new part from a device that has it, if possible from itself."""
     given, wanted = ends
     devices = range(len(given.parts))
-    lane = lanes or undivided_column(len(devices))
+    own = subgroups or undivided_column(len(devices))
     stay = [device for device in devices if given.parts[device] == wanted.parts[device]]
     sources: dict[tuple[int, int], list[int]] = defaultdict(list)
     for device in devices:
         if device not in stay:
-            sources[lane[device], given.parts[device]].append(device)
+            sources[own[device], given.parts[device]].append(device)
     pairs = {device: device for device in stay}
     for device in devices:
         if device not in stay:
-            pairs[sources[lane[device], wanted.parts[device]].pop(0)] = device
+            pairs[sources[own[device], wanted.parts[device]].pop(0)] = device
     return resharder.send(part, pairs.items())
 
 
 def _shift(given: Sharding, wanted: Sharding, rank: int) -> Shift | None:
-    axes = [axis for axis in range(rank) if given.column(axis) != wanted.column(axis)]
+    axes = given.changed(wanted, rank)
     if len(axes) != 2:
         return None
     for source, target in (axes, axes[::-1]):
@@ -114,7 +114,7 @@ def _shifted(
     resharder: Resharder,
     part: Instruction,
     ends: tuple[Sharding, Sharding],
-    lanes: Column,
+    subgroups: Column,
     shift: Shift,
 ) -> Instruction:
     given, wanted = ends
@@ -122,12 +122,12 @@ def _shifted(
     build, dims, count = resharder.builder(part), part.shape.dims, count_of(coordinates)
     columns = [given.column(axis) for axis in range(part.shape.rank)]
     columns[source] = wanted.column(source)
-    sizes = [size for size in dims if isinstance(size, int)]
+    sizes = list(dims)
     made = build.emit(
         "all-to-all",
         part,
         channel_id=resharder.channels.next(),
-        replica_groups=device_groups(_fixed(columns, lanes), coordinates),
+        replica_groups=device_groups(_fixed(columns, subgroups), coordinates),
         dimensions=(target,),
     )
     # The pieces lie along `target` in the order of the devices that they come from.
@@ -141,11 +141,11 @@ def _shifted(
 
 
 def _scattered(
-    resharder: Resharder, part: Instruction, ends: tuple[Sharding, Sharding], lanes: Column
+    resharder: Resharder, part: Instruction, ends: tuple[Sharding, Sharding], subgroups: Column
 ) -> Instruction | None:
     """Sum each device's part, if the devices of the summands divide one dimension further."""
     given, wanted = ends
-    axes = [axis for axis in range(part.shape.rank) if given.column(axis) != wanted.column(axis)]
+    axes = given.changed(wanted, part.shape.rank)
     if len(axes) != 1:
         return None
     (axis,) = axes
@@ -154,17 +154,15 @@ def _scattered(
     fits = not rest and all(a // count == b for a, b in zip(after, before, strict=True))
     if not fits or count != count_of(given.summands):
         return None
-    columns = _fixed([given.column(coordinate) for coordinate in range(part.shape.rank)], lanes)
+    columns = _fixed([given.column(coordinate) for coordinate in range(part.shape.rank)], subgroups)
     groups = device_groups(columns, interned(tuple(coordinate % count for coordinate in after)))
     if _sets(groups) != _sets(device_groups(columns, given.summands)):
         return None
-    dims = [size for size in part.shape.dims if isinstance(size, int)]
-    dims[axis] //= count
     reducer = scalar_computation("add", part.shape.dtype)
     return resharder.builder(part).emit(
         "reduce-scatter",
         part,
-        shape=part.shape.with_dims(tuple(dims)),
+        shape=part.shape.with_dim(axis, part.shape.dims[axis] // count),
         channel_id=resharder.channels.next(),
         replica_groups=resharder.channels.everywhere(groups),
         use_global_device_ids=True,

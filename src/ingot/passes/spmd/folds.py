@@ -22,7 +22,6 @@ from ingot.hlo.window import WindowDimension
 from ingot.passes.spmd.division import (
     Annotations,
     Division,
-    changed_dimensions,
     divided_too,
     is_apart,
     local_shapes,
@@ -44,7 +43,7 @@ def fold_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
         return False
     given = max(map(values.sharding, arrays), key=lambda one: len(one.tiles))
     rank, kept = arrays[0].shape.rank, division.operands[0]
-    along = set(changed_dimensions(given, kept, rank)) & set(op.attributes.dimensions)
+    along = set(given.changed(kept, rank)) & set(op.attributes.dimensions)
     axis = min(along, default=None)
     if axis is None or any(kept.column(axis)) or not is_apart(division, given.column(axis)):
         return False
@@ -86,8 +85,8 @@ def _from_all(values: Values, part: Instruction, sharding: Sharding, column: Col
     row = build.reshape_to(part, (1, *part.shape.dims))
     columns = [column, *(sharding.column(axis) for axis in range(part.shape.rank))]
     given = sharding_of(columns, values.count)
-    lanes = values.lanes(part)
-    return values.resharder.gather(row, given, set(range(1, row.shape.rank)), lanes)
+    subgroups = values.subgroups(part)
+    return values.resharder.gather(row, given, set(range(1, row.shape.rank)), subgroups)
 
 
 def scan_parts(values: Values, op: Instruction, division: Division) -> bool:
@@ -99,7 +98,7 @@ def scan_parts(values: Values, op: Instruction, division: Division) -> bool:
     operand, start = op.operands
     fold = reducer_opcode(op.attributes.to_apply)
     given, kept, rank = values.sharding(operand), division.operands[0], op.shape.rank
-    changed = changed_dimensions(given, kept, rank)
+    changed = given.changed(kept, rank)
     if not fold or not is_identity(start, fold) or len(changed) != 1:
         return False
     (axis,), window = changed, list(op.attributes.window)
@@ -118,7 +117,9 @@ def scan_parts(values: Values, op: Instruction, division: Division) -> bool:
     last = rows - 1 if is_forwards else 0
     total = resharder.rows(made, axis, last, last + 1)
     target = divided_too(kept, axis, column, rank)
-    all_totals = resharder.gather(total, target, set(range(rank)) - {axis}, values.lanes(operand))
+    all_totals = resharder.gather(
+        total, target, set(range(rank)) - {axis}, values.subgroups(operand)
+    )
     # Of part p, the parts before are the first p; those behind, the last ones.
     counts = np.array(column, np.int32)
     limit = resharder.of_device(build, counts)

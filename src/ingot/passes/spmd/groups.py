@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of values that are to be divided alike (`{unknown shard_as 7}`), before partitioning.
+"""Groups of values with one sharding (`{unknown shard_as 7}`), settled before partitioning.
 
 A group only says that its members have the same sharding. The sharding is found by partitioning a
 copy of the program: all members get the finest division that one of them has there, or that another
@@ -64,7 +64,7 @@ def _asked(member: Instruction, count: int) -> list[Sharding]:
     (value,) = member.operands
     texts = [user.extra.get("sharding", "") for user in value.users if is_annotation(user)]
     found = [parse_sharding(text, count) for text in texts]
-    dims = [size for size in value.shape.dims if isinstance(size, int)]
+    dims = value.shape.dims
     return [sharding for sharding in found if sharding is not None and sharding.fits(dims)]
 
 

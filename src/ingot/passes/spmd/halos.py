@@ -21,7 +21,6 @@ from ingot.hlo.window import WindowDimension
 from ingot.passes.spmd.division import (
     Annotations,
     Division,
-    changed_dimensions,
     divided_too,
     is_apart,
     still_summed,
@@ -67,7 +66,7 @@ class _Halo:
     after: int
 
     def is_in_neighbours(self, rows: int) -> bool:
-        """Whether parts of so many rows have all of it."""
+        """Whether it lies within the neighbouring parts, of `rows` rows each."""
         return 0 <= self.before <= rows and -rows < self.after <= rows
 
 
@@ -110,8 +109,7 @@ def _summed(values: Values, op: Instruction, how: _How, annotated: Annotations) 
     (division, dimensions), filters = how, op.attributes.labels.rhs
     given = [values.sharding(operand) for operand in op.operands]
     changed = [
-        changed_dimensions(one, kept, op.shape.rank)
-        for one, kept in zip(given, division.operands, strict=True)
+        one.changed(kept, op.shape.rank) for one, kept in zip(given, division.operands, strict=True)
     ]
     along = [
         dimension
@@ -146,7 +144,7 @@ def _replaced(values: Values, op: Instruction, how: _How) -> bool:
     division, dimensions = how
     operand, other = op.operands
     given, kept = values.sharding(operand), division.operands[0]
-    changed = changed_dimensions(given, kept, operand.shape.rank)
+    changed = given.changed(kept, operand.shape.rank)
     along = [dimension for dimension in dimensions if [dimension.operand] == changed]
     if not along:
         return False
@@ -182,7 +180,7 @@ def _halo(op: Instruction, along: _Dimension, given: Sharding) -> _Halo | None:
 def _widened(values: Values, part: Instruction, given: Sharding, halo: _Halo) -> Instruction:
     """Return a part between rows of the parts before and after it."""
     resharder, axis, size = values.resharder, halo.along.operand, part.shape.static_dims
-    groups = groups_along(given, axis, part.shape.rank, values.lanes(part))
+    groups = groups_along(given, axis, part.shape.rank, values.subgroups(part))
     pairs = [pair for group in groups for pair in pairwise(group)]
     pieces = [part]
     if halo.before > 0:

@@ -26,11 +26,10 @@ from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.division import (
     Annotations,
-    Division,
-    changed_dimensions,
     divided_too,
     is_apart,
     local_attributes,
+    local_shape,
     still_summed,
     whole_shape,
 )
@@ -61,7 +60,7 @@ def gather_parts(values: Values, op: Instruction, annotated: Annotations) -> boo
     own = held(build, _component(build, given_indices, how, axis), size)
     own = build.subtract(own, _begin(values, build, own, (part, axis, column)))
     made = values.computation.copy_of(op, [part, _with(build, given_indices, how, axis, own)])
-    values.computation.set_shape(made, op.shape.with_dims(_local_dims(op, division)))
+    values.computation.set_shape(made, local_shape(op.shape, division.results[0]))
     values.computation.set_attributes(made, local_attributes(op, made, division))
     here = _is_inside(build, own, part.shape.static_dims[axis])
     if how.index_vector_dim < own.shape.rank:
@@ -106,7 +105,7 @@ def _divided_axis(how: IndexMap, given: Sharding, kept: Sharding, rank: int) -> 
 
     The window takes one element of it.
     """
-    changed = changed_dimensions(given, kept, rank)
+    changed = given.changed(kept, rank)
     if len(changed) != 1 or changed[0] not in how.index_to_operand:
         return None
     (axis,) = changed
@@ -146,10 +145,6 @@ def _elements_of(
 
 def _elements(shape: Shape) -> int:
     return math.prod(shape.static_dims)
-
-
-def _local_dims(op: Instruction, division: Division) -> tuple[int, ...]:
-    return division.results[0].local_dims(op.shape.static_dims)
 
 
 def _wide(build: Builder, indices: Instruction) -> Instruction:

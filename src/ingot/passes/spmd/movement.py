@@ -19,7 +19,7 @@ from itertools import groupby
 
 import numpy as np
 
-from ingot.hlo.dtype import PRED, S32
+from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder
@@ -70,7 +70,7 @@ class _Layer:
 
     @property
     def rows(self) -> int:
-        """The most rows of a transfer: every device sends so many."""
+        """The rows that every device sends: those of the longest transfer."""
         return max(each.rows for each in self.transfers.values())
 
 
@@ -96,7 +96,7 @@ class _Rows:
 
 
 def moved(
-    resharder: Resharder, whole: Instruction, ends: tuple[Sharding, Sharding], lanes: Column
+    resharder: Resharder, whole: Instruction, ends: tuple[Sharding, Sharding], subgroups: Column
 ) -> Instruction | None:
     """Return this device's part of a value if it only moves rows of values divided like it.
 
@@ -104,11 +104,11 @@ def moved(
         resharder: that of the computation.
         whole: the value, made from gathered arrays.
         ends: its sharding, and the one that is wanted, which divides one dimension more.
-        lanes: as for `Resharder.gather`.
+        subgroups: as for `Resharder.gather`.
     """
     given, wanted = ends
     rank = whole.shape.rank
-    axes = [axis for axis in range(rank) if given.column(axis) != wanted.column(axis)]
+    axes = given.changed(wanted, rank)
     if not is_movement(whole) or len(axes) != 1 or any(given.column(axes[0])):
         return None
     (axis,) = axes
@@ -117,7 +117,7 @@ def moved(
     divided = [found for found in sources.values() if found is not None]
     if not divided or any(sharding != wanted for _, sharding in divided):
         return None
-    mover = _Mover(resharder, axis, wanted, groups_along(wanted, axis, rank, lanes))
+    mover = _Mover(resharder, axis, wanted, groups_along(wanted, axis, rank, subgroups))
     layers = mover.layers(runs)
     received = sum(layer.rows for layer in layers if layer.is_sent)
     gathered = sum(part.shape.static_dims[axis] for part, _ in divided)
@@ -182,19 +182,17 @@ class _Mover:
 
     def part(self, whole: Instruction, layers: Sequence[_Layer]) -> Instruction:
         """Return this device's part of `whole`."""
-        dims = list(whole.shape.static_dims)
-        dims[self.axis] //= self.count
-        shape = whole.shape.with_dims(tuple(dims))
+        size = whole.shape.static_dims[self.axis] // self.count
+        shape = whole.shape.with_dim(self.axis, size)
         build = self.resharder.builder(whole)
         rows = [self._rows(build, layer, shape) for layer in layers]
-        return self._side_by_side(build, rows, shape) or self._over_each_other(build, rows, shape)
+        return self._concatenated(build, rows, shape) or self._selected(build, rows, shape)
 
     def _rows(self, build: RuleBuilder, layer: _Layer, shape: Shape) -> _Rows:
         """Return the rows of a layer."""
         if layer.run.is_fill:
-            dims = list(shape.static_dims)
-            dims[self.axis] = layer.rows
-            made = build.broadcast_to(layer.run.source, tuple(dims), ())
+            dims = shape.with_dim(self.axis, layer.rows).dims
+            made = build.broadcast_to(layer.run.source, dims, ())
             each = {at: (one.at, one.at + one.rows, 0) for at, one in layer.transfers.items()}
             return _Rows(made, each, False)
         by_device = {
@@ -228,7 +226,7 @@ class _Mover:
     def _taken(
         self, build: RuleBuilder, layer: _Layer, begins: Mapping[int, int]
     ) -> tuple[Instruction, Mapping[int, int]]:
-        """Return rows of the source from each device's `begins` on, and where they truly begin.
+        """Return rows of the source from each device's `begins` on, and where they do begin.
 
         All devices take equally many; where a part has too few, they begin earlier.
         """
@@ -244,11 +242,8 @@ class _Mover:
         if len(values) == 1:
             (begin,) = values
         else:
-            begin, starts = 0, [build.constant(0, S32)] * source.shape.rank
-            starts[self.axis] = self._of_part(build, begins, 0)
-            sizes = list(source.shape.static_dims)
-            sizes[self.axis] = span
-            source = build.emit("dynamic-slice", source, *starts, dynamic_slice_sizes=tuple(sizes))
+            begin, start = 0, self._of_part(build, begins, 0)
+            source = build.slice_at(source, self.axis, start, span)
         rows = self.resharder.rows(source, self.axis, begin, begin + span, pace)
         return rows, begins
 
@@ -257,7 +252,7 @@ class _Mover:
         table = np.array([numbers.get(part, other) for part in self.column], np.int32)
         return self.resharder.of_device(build, table)
 
-    def _side_by_side(
+    def _concatenated(
         self, build: RuleBuilder, rows: Sequence[_Rows], shape: Shape
     ) -> Instruction | None:
         """Return the part if its rows are alike on all devices: they are concatenated."""
@@ -279,9 +274,7 @@ class _Mover:
         return build.emit("concatenate", *pieces, dimensions=(self.axis,))
 
     def _zeros(self, build: RuleBuilder, shape: Shape, rows: int) -> list[Instruction]:
-        dims = list(shape.static_dims)
-        dims[self.axis] = rows
-        return [build.full(0, shape.with_dims(tuple(dims)))] if rows else []
+        return [build.full(0, shape.with_dim(self.axis, rows))] if rows else []
 
     def _chosen(self, build: RuleBuilder, rows: Sequence[_Rows]) -> Instruction:
         """Return the value of those rows, all at one offset, that this device has; else zeros."""
@@ -296,10 +289,8 @@ class _Mover:
             made = build.select(is_here, one.value, made)
         return made
 
-    def _over_each_other(
-        self, build: RuleBuilder, rows: Sequence[_Rows], shape: Shape
-    ) -> Instruction:
-        """Return the part, with the rows of each layer where this device's table says."""
+    def _selected(self, build: RuleBuilder, rows: Sequence[_Rows], shape: Shape) -> Instruction:
+        """Return the part, selected layer by layer: a table says where the rows of a layer go."""
         size = shape.static_dims[self.axis]
         index = row_numbers(build, shape.static_dims, self.axis)
         made = build.full(0, shape)
@@ -321,18 +312,16 @@ class _Mover:
     def _placed(
         self, build: RuleBuilder, value: Instruction, shifts: Mapping[int, int], size: int
     ) -> Instruction:
-        """Return `size` rows of `value` from this device's shift on; what is beyond is any."""
-        dims = list(value.shape.static_dims)
-        if set(shifts.values()) == {0} and dims[self.axis] == size:
+        """Return `size` rows of `value` from this device's shift on; others have any value."""
+        rows = value.shape.static_dims[self.axis]
+        if set(shifts.values()) == {0} and rows == size:
             return value
         low = max(0, -min(shifts.values()))
-        high = max(0, max(shifts.values()) + size - dims[self.axis])
+        high = max(0, max(shifts.values()) + size - rows)
         wide = padded(build, value, self.axis, (low, high, 0))
-        starts = [build.constant(0, S32)] * len(dims)
         numbers = {part: shift + low for part, shift in shifts.items()}
-        starts[self.axis] = self._of_part(build, numbers, 0)
-        dims[self.axis] = size
-        return build.emit("dynamic-slice", wide, *starts, dynamic_slice_sizes=tuple(dims))
+        start = self._of_part(build, numbers, 0)
+        return build.slice_at(wide, self.axis, start, size)
 
 
 def _add(layers: list[dict[int, _Transfer]], target: int, transfer: _Transfer) -> None:

@@ -110,7 +110,7 @@ class _Entry(Walk):
         if len(wishes) != 1 or any(target_of(user) != ANNOTATION for user in parameter.users):
             return None
         (wish,) = wishes
-        return wish if wish is not None and self.fits(wish, parameter.shape) else None
+        return wish if wish is not None and wish.fits(parameter.shape.dims) else None
 
     def wanted_results(self, root: Instruction) -> list[Sharding | None]:
         """Return the shardings that the root is annotated with, one per result."""

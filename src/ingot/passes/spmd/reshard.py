@@ -113,7 +113,7 @@ class Resharder:
     def cut(self, value: Instruction, wanted: Sharding) -> Instruction:
         """Return this device's part of a whole value."""
         build = self.builder(value)
-        dims = tuple(size for size in value.shape.dims if isinstance(size, int))
+        dims = value.shape.dims
         if not wanted.tiles:
             return value
         # Simplification leaves no broadcasts of broadcasts.
@@ -127,17 +127,19 @@ class Resharder:
         )
 
     def _start(
-        self, build: Builder, wanted: Sharding, dims: tuple[int, ...], axis: int
+        self, build: Builder, wanted: Sharding, dims: tuple[int | Dim, ...], axis: int
     ) -> Instruction:
         """Return where this device's part of a value of `dims` begins along `axis`."""
-        column = np.array([offset[axis] for offset in wanted.offsets(dims)], np.int32)
+        column = np.array(wanted.offsets(dims, axis), np.int32)
         return self.of_device(build, column) if column.any() else _zero(build)
 
     def of_device(self, build: Builder, column: np.ndarray) -> Instruction:
         """Return the element of `column` that is this device's."""
         return build.entry_of(build.constant(Literal.of(column)), self.number(build))
 
-    def _cut_iota(self, value: Instruction, wanted: Sharding, dims: tuple[int, ...]) -> Instruction:
+    def _cut_iota(
+        self, value: Instruction, wanted: Sharding, dims: tuple[int | Dim, ...]
+    ) -> Instruction:
         """Count from the start of this device's part, without making the whole result.
 
         Integers wrap as before; other types are counted as s32 and then rounded.
@@ -152,7 +154,7 @@ class Resharder:
         return build.convert_to(part, dtype)
 
     def _cut_broadcast(
-        self, value: Instruction, wanted: Sharding, dims: tuple[int, ...]
+        self, value: Instruction, wanted: Sharding, dims: tuple[int | Dim, ...]
     ) -> Instruction:
         """Broadcast a part of the operand, without making the whole result."""
         (operand,), dims_of_operand = value.operands, value.attributes.dimensions
@@ -163,7 +165,7 @@ class Resharder:
         return self.builder(value).emit("broadcast", part, shape=shape, dimensions=dims_of_operand)
 
     def gather(
-        self, part: Instruction, given: Sharding, kept: Container[int], lanes: Column = ()
+        self, part: Instruction, given: Sharding, kept: Container[int], subgroups: Column = ()
     ) -> Instruction:
         """Return the value whose parts the devices have, gathered along some dimensions.
 
@@ -171,18 +173,18 @@ class Resharder:
             part: this device's part.
             given: how the value is divided.
             kept: dimensions along which it stays divided.
-            lanes: devices of different lanes have different values (`manual_lanes`).
+            subgroups: devices of different subgroups have different values (`manual_subgroups`).
 
         """
         build, source = self.builder(part), part
         for axis, tiles in enumerate(given.tiles):
             if tiles == 1 or axis in kept:
                 continue
-            groups = groups_along(given, axis, len(given.tiles), lanes)
+            groups = groups_along(given, axis, len(given.tiles), subgroups)
             part = build.emit(
                 "all-gather",
                 part,
-                shape=part.shape.with_dims(whole_dims(part.shape.dims, given, axis)),
+                shape=_gathered(part.shape, given, axis),
                 channel_id=self.channels.next(),
                 replica_groups=self.channels.everywhere(groups),
                 dimensions=(axis,),
@@ -235,15 +237,13 @@ class Resharder:
         `axis` is the dimension that `given` divides. This needs no communication.
         """
         build, column = self.builder(part), given.column(axis)
-        whole = whole_dims(part.shape.dims, given, axis)
-        offsets = [at * (whole[axis] // given.tiles[axis]) for at in column]
-        starts = [_zero(build) for _ in whole]
-        starts[axis] = self.of_device(build, np.array(offsets, np.int32))
-        zeros = build.full(0, part.shape.with_dims(whole))
-        return build.emit("dynamic-update-slice", zeros, part, *starts)
+        size = part.shape.dims[axis]
+        assert isinstance(size, int), "a symbolic dimension is not divided"
+        start = self.of_device(build, np.array(column, np.int32) * np.int32(size))
+        return build.update_at(build.full(0, _gathered(part.shape, given, axis)), part, axis, start)
 
     def first_summand(self, value: Instruction, summands: Column) -> Instruction:
-        """Return `value` on the devices of summand 0 and zeros on the others: their sum is it."""
+        """Return `value` on the devices of summand 0 and zeros on the others, which sum to it."""
         build = self.builder(value)
         number = self.of_device(build, np.array(summands, np.int32))
         first = build.emit("compare", number, _zero(build), direction="EQ")
@@ -281,11 +281,9 @@ class Resharder:
         )
 
 
-def whole_dims(dims: Sequence[int | Dim], given: Sharding, axis: int) -> tuple[int, ...]:
-    """Return the dimensions of a part of a value that is no longer divided along `axis`."""
-    sizes = [size for size in dims if isinstance(size, int)]
-    sizes[axis] *= given.tiles[axis]
-    return tuple(sizes)
+def _gathered(part: Shape, given: Sharding, axis: int) -> Shape:
+    """Return the shape of a part of a value that is no longer divided along `axis`."""
+    return part.with_dim(axis, part.dims[axis] * given.tiles[axis])
 
 
 def between(build: Builder, x: Instruction, least: Instruction, limit: Instruction) -> Instruction:

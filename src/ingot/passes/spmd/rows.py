@@ -11,7 +11,7 @@ from ingot.hlo.shape import Shape
 
 def sliced(build: Builder, value: Instruction, axis: int, row: tuple[int, int, int]) -> Instruction:
     """Return the rows of an array along dimension `axis` from a first to a limit, with a step."""
-    box = [(0, size, 1) for size in value.shape.static_dims]
+    box = [(0, size, 1) for size in value.shape.dims]
     if row == box[axis]:
         return value
     box[axis] = row

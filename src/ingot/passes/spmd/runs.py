@@ -62,21 +62,23 @@ def runs_of(value: Instruction, axis: int, sources: Container[Instruction]) -> R
 
 
 def is_movement(value: Instruction) -> bool:
-    """Whether an op only moves rows of its operands."""
-    return value.opcode in _MOVEMENTS
+    """Whether an op only moves rows of its operands, all of static shapes."""
+    is_static = all(one.shape.is_static for one in (value, *value.operands))
+    return value.opcode in _MOVEMENTS and is_static
 
 
 def moved_axes(value: Instruction) -> tuple[int, ...]:
     """Return the dimensions along which an op moves rows, if it is such an op."""
-    changes = _CHANGES.get(value.opcode)
-    if changes is None:
+    if not is_movement(value):
         return ()
+    changes = _CHANGES[value.opcode]
     return tuple(axis for axis in range(value.shape.rank) if changes(value, axis))
 
 
 def is_box(value: Instruction) -> bool:
     """Whether an op takes a box out of its operand, or puts one around it (`boxes`)."""
-    return value.opcode == "slice" or value.opcode == "pad"
+    is_box = value.opcode == "slice" or value.opcode == "pad"
+    return is_box and is_movement(value)
 
 
 def is_link(value: Instruction) -> bool:
@@ -103,10 +105,10 @@ class _Reader:
         rows = value.shape.static_dims[self.axis]
         if value.opcode == "broadcast" and value.operands[0].shape.rank == 0:
             return (Run(value.operands[0], 0, 0, rows),)
-        moved = _MOVEMENTS.get(value.opcode)
-        if value not in self.sources and moved is not None and depth:
+        if value not in self.sources and is_movement(value) and depth:
             arrays = (operand for operand in value.operands if operand.shape.rank)
-            found = moved(value, self.axis, [self.read(array, depth - 1) for array in arrays])
+            inner = [self.read(array, depth - 1) for array in arrays]
+            found = _MOVEMENTS[value.opcode](value, self.axis, inner)
             if found is not None and len(found) <= MAX_RUNS:
                 return tuple(run for run in found if run.rows)
         return (Run(value, 0, 1, rows),)

@@ -9,8 +9,8 @@ Source: xla/hlo/ir/hlo_sharding.cc, tile_assignment.h.
 
 Example:
     >>> sharding = parse_sharding("{devices=[2,1,2]<=[4] last_tile_dim_replicate}", 4)
-    >>> sharding.local_dims((6, 5)), sharding.offsets((6, 5))[2]
-    ((3, 5), (3, 0))
+    >>> sharding.local_dims((6, 5)), sharding.offsets((6, 5), axis=0)
+    ((3, 5), (0, 0, 3, 3))
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from ingot.hlo.dim import Dim
 from ingot.hlo.opset.collective import Groups
 from ingot.semantics.device_ranges import written
 from ingot.support.diagnostics import ParseError, UnsupportedError
@@ -103,18 +104,16 @@ class Sharding:
             else undivided_column(len(self.parts))
         )
 
-    def fits(self, dims: Sequence[int]) -> bool:
+    def fits(self, dims: Sequence[int | Dim]) -> bool:
         """Whether every part of an array of `dims` has the same size."""
-        if not self.tiles:
-            return True
-        return not any(size % count for size, count in zip(dims, self.tiles, strict=True))
+        return not self.tiles or all(map(_is_even, dims, self.tiles))
 
-    def even(self, dims: Sequence[int]) -> Sharding:
+    def even(self, dims: Sequence[int | Dim]) -> Sharding:
         """Return the division of only those dimensions whose parts have equal sizes."""
         if self.fits(dims):
             return self
         columns = [
-            undivided_column(len(self.parts)) if size % count else self.column(axis)
+            self.column(axis) if _is_even(size, count) else undivided_column(len(self.parts))
             for axis, (size, count) in enumerate(zip(dims, self.tiles, strict=True))
         ]
         return sharding_of(columns, len(self.parts)).of_summands(self.summands, len(dims))
@@ -134,7 +133,11 @@ class Sharding:
         suffix = suffix or " last_tile_dim_replicate" * (copies > 1)
         return f"{{devices=[{_join(tiles)}]{_join(devices)}{suffix}}}"
 
-    def local_dims(self, dims: Sequence[int]) -> tuple[int, ...]:
+    def changed(self, other: Sharding, rank: int) -> list[int]:
+        """Return the dimensions of a value of `rank` that another sharding divides differently."""
+        return [axis for axis in range(rank) if self.column(axis) != other.column(axis)]
+
+    def local_dims(self, dims: Sequence[int | Dim]) -> tuple[int | Dim, ...]:
         """Return the dimensions of one part of an array of `dims`.
 
         Raises:
@@ -150,14 +153,15 @@ class Sharding:
             )
         return tuple(size // count for size, count in zip(dims, self.tiles, strict=True))
 
-    def offsets(self, dims: Sequence[int]) -> list[tuple[int, ...]]:
-        """Return the index at which the part of each device begins, in an array of `dims`."""
-        local = self.local_dims(dims)
-        if not self.tiles:
-            return [(0,) * len(local)] * len(self.parts)
-        columns = _columns(self.tiles, self.parts)
-        begins = [[at * size for at in column] for column, size in zip(columns, local, strict=True)]
-        return list(zip(*begins, strict=True))
+    def offsets(self, dims: Sequence[int | Dim], axis: int) -> Column:
+        """Return the index along `axis` at which the part of each device of an array begins."""
+        size = self.local_dims(dims)[axis]
+        return tuple(at * size if isinstance(size, int) else 0 for at in self.column(axis))
+
+
+def _is_even(size: int | Dim, count: int) -> bool:
+    """Whether a dimension has `count` parts of one size; a symbolic one is not divided."""
+    return count == 1 or (isinstance(size, int) and size % count == 0)
 
 
 def _join(numbers: Sequence[int]) -> str:
@@ -219,17 +223,17 @@ def independent(columns: tuple[Column, ...]) -> bool:
     return full and len(set(coordinates.values())) == 1
 
 
-def groups_along(sharding: Sharding, axis: int, rank: int, lanes: Column = ()) -> Groups:
+def groups_along(sharding: Sharding, axis: int, rank: int, subgroups: Column) -> Groups:
     """Return groups of devices whose parts differ along one dimension only, in its order.
 
     Args:
         sharding: how a value of `rank` is divided.
         axis: the dimension.
         rank: of the value.
-        lanes: devices of different lanes have different values (`manual_lanes`).
+        subgroups: devices of different subgroups have different values (`manual_subgroups`).
     """
     others = [sharding.column(other) for other in range(rank) if other != axis]
-    return device_groups([*others, lanes] if lanes else others, sharding.column(axis))
+    return device_groups([*others, subgroups] if subgroups else others, sharding.column(axis))
 
 
 def device_groups(fixed: Sequence[Column], varying: Column) -> Groups:
@@ -298,7 +302,7 @@ def parse_sharding(text: str, num_devices: int) -> Sharding | None:
 
 
 @lru_cache(_CACHE_SIZE)
-def manual_lanes(text: str) -> Column:
+def manual_subgroups(text: str) -> Column:
     """Return the coordinate of each device along the axes that the program divides by hand.
 
     Empty if there are none, or if they are all axes.

@@ -21,7 +21,6 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.rule import RuleBuilder
-from ingot.hlo.shape import Shape
 from ingot.passes.spmd.annotations import Known, is_resharded, replace_value
 from ingot.passes.spmd.boxes import split_boxes
 from ingot.passes.spmd.factors import Factors, factors_of
@@ -43,7 +42,7 @@ class _Padded:
     Attributes:
         value: the value.
         axis: the dimension.
-        sharding: how it is to be divided.
+        sharding: its division.
     """
 
     value: Instruction
@@ -104,7 +103,7 @@ class _Others:
 
 
 class _Source(NamedTuple):
-    """How a moved array is to be padded: to a number of rows along a dimension."""
+    """The padding of a moved array: to a number of rows along a dimension."""
 
     axis: int
     sharding: Sharding
@@ -192,15 +191,13 @@ class _Sweep:
     def _widened(self, value: Instruction, axis: int, rows: int) -> Instruction:
         """Return an array with rows of any value after its own."""
         build = RuleBuilder(self.computation, value.metadata)
-        dims = _resized(value.shape, axis, rows)
+        wide = value.shape.with_dim(axis, rows)
         if value.opcode == "broadcast" and axis not in value.attributes.dimensions:
             (source,), dimensions = value.operands, value.attributes.dimensions
-            return build.emit(
-                "broadcast", source, shape=value.shape.with_dims(dims), dimensions=dimensions
-            )
+            return build.emit("broadcast", source, shape=wide, dimensions=dimensions)
         if value.opcode == "iota":
             along: int = value.attributes.iota_dimension
-            return build.emit("iota", shape=value.shape.with_dims(dims), iota_dimension=along)
+            return build.emit("iota", shape=wide, iota_dimension=along)
         return padded(build, value, axis, (0, rows - value.shape.static_dims[axis], 0))
 
     def _resize(self, op: Instruction, along: _Along, like: _Padded) -> None:
@@ -222,7 +219,7 @@ class _Sweep:
         if axis is None:
             replace_value(op, made)
             return
-        self.computation.set_shape(made, op.shape.with_dims(_resized(op.shape, axis, like.rows)))
+        self.computation.set_shape(made, op.shape.with_dim(axis, like.rows))
         self.computation.set_attributes(made, _resized_attributes(op, axis, like.rows))
         build = RuleBuilder(self.computation, op.metadata)
         rest = build.slice(made, slice=tuple((0, size, 1) for size in op.shape.static_dims))
@@ -264,9 +261,9 @@ class _Sweep:
 
 
 def _padded_rows(rows: int, source: int, tiles: int) -> int:
-    """Return how many rows a moved array is to have: as many as its source, if these are not many.
+    """Return the padded size of a moved array: that of its source, if it is not much larger.
 
-    Then its parts lie where those of the source do, and only the rows at the borders move.
+    Then both have parts of the same rows, and only rows at the borders move.
     """
     if rows <= source < rows + source // _MOST_PADDING:
         return source
@@ -297,19 +294,13 @@ def _is_resized(op: Instruction, factors: Factors, factor: int) -> bool:
     return True
 
 
-def _resized(shape: Shape, axis: int, rows: int) -> tuple[int, ...]:
-    dims = list(shape.static_dims)
-    dims[axis] = rows
-    return tuple(dims)
-
-
 def _resized_attributes(op: Instruction, axis: int, rows: int) -> Any:
-    """Return the attributes of an op that takes all of a dimension with so many rows."""
+    """Return the attributes of an op that takes a whole dimension, resized to `rows`."""
     given = op.attributes
     if op.opcode == "slice":
         box = list(given.slice)
         box[axis] = (0, rows, 1)
         return replace(given, slice=tuple(box))
     if op.opcode == "dynamic-slice":
-        return replace(given, dynamic_slice_sizes=_resized(op.shape, axis, rows))
+        return replace(given, dynamic_slice_sizes=op.shape.with_dim(axis, rows).dims)
     return given

@@ -40,7 +40,7 @@ class _Update:
         target: the array.
         rows: the box's new elements.
         starts: the least index of the box in each dimension.
-        fold: what makes an element of the old one and the given one; None if the given one is it.
+        fold: combines an old element with a new one; None if the new one replaces it.
     """
 
     target: Instruction

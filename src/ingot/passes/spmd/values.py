@@ -3,8 +3,8 @@
 
 `divided` holds the sharding of every instruction whose users see a global value; other instructions
 are whole, or belong to code divided by hand. Code that is divided by hand along only some axes of
-the mesh is a separate program on each *lane*, a set of devices with equal coordinates along those
-axes; its values may be divided within the lanes.
+the mesh is a separate program on each *manual subgroup*, the devices with equal coordinates along
+those axes; its values may be divided within a subgroup. A column has the subgroup of each device.
 
 Invariant: a value is gathered once, however many ops need all of it.
 """
@@ -52,7 +52,7 @@ _LINEAR_IN = {
 
 
 def _is_widening(op: Instruction) -> bool:
-    """Whether an op converts floats to a type that has all of them: sums of it lose no more."""
+    """Whether an op converts floats to a wider type, in which sums are at least as exact."""
     if op.opcode != "convert":
         return False
     source, target = op.operands[0].shape.dtype, op.shape.dtype
@@ -62,16 +62,18 @@ def _is_widening(op: Instruction) -> bool:
 class Values:
     """The values of one computation."""
 
-    def __init__(self, computation: Computation, channels: Channels, lanes: Column = ()) -> None:
-        """Start with nothing divided; the computation is for each of `lanes` alone."""
+    def __init__(
+        self, computation: Computation, channels: Channels, subgroups: Column = ()
+    ) -> None:
+        """Start with nothing divided; the computation is for each of `subgroups` alone."""
         self.computation = computation
         self.channels = channels
         self.count = channels.grid.partitions
         self.whole = replicated(self.count)
         self.resharder = Resharder(computation, channels)
         self.divided: dict[Instruction, Sharding] = {}
-        self.all_lanes = lanes
-        self._lanes: dict[Instruction, Column] = {}
+        self.all_subgroups = subgroups
+        self._subgroups: dict[Instruction, Column] = {}
         self._converted: dict[tuple[Instruction, Sharding], Instruction] = {}
 
     def sharding(self, value: Instruction) -> Sharding:
@@ -87,26 +89,26 @@ class Values:
         build = self.resharder.builder(value)
         return [build.element_of(value, index) for index in range(len(value.shape.elements))]
 
-    def set_lanes(self, value: Instruction, lanes: Column) -> None:
-        """Record that `value` differs from lane to lane; no lanes if it is one value."""
-        self._lanes[value] = lanes
+    def set_subgroups(self, value: Instruction, subgroups: Column) -> None:
+        """Record that `value` differs between manual subgroups; empty if it is one value."""
+        self._subgroups[value] = subgroups
 
-    def lanes(self, value: Instruction) -> Column:
-        """Return the lanes of a value, which follow from its operands'."""
-        if self.all_lanes or not self._lanes:
-            return self.all_lanes
+    def subgroups(self, value: Instruction) -> Column:
+        """Return the subgroups of a value, which follow from its operands'."""
+        if self.all_subgroups or not self._subgroups:
+            return self.all_subgroups
         pending = [value]
         while pending:
             item = pending[-1]
-            missing = [o for o in item.operands if o not in self._lanes]
-            if missing and item not in self._lanes:
+            missing = [o for o in item.operands if o not in self._subgroups]
+            if missing and item not in self._subgroups:
                 pending += missing
                 continue
-            if item not in self._lanes:
-                known = [self._lanes[o] for o in item.operands if self._lanes[o]]
-                self._lanes[item] = max(known, key=count_of) if known else ()
+            if item not in self._subgroups:
+                known = [self._subgroups[o] for o in item.operands if self._subgroups[o]]
+                self._subgroups[item] = max(known, key=count_of) if known else ()
             pending.pop()
-        return self._lanes[value]
+        return self._subgroups[value]
 
     def division(self, op: Instruction, annotated: Annotations = ()) -> Division | None:
         """Return how an op is divided by its factors; None if an operand is in summands."""
@@ -184,9 +186,9 @@ class Values:
 
     def fixed(self, value: Instruction, given: Sharding) -> list[Column]:
         """Return columns in which exactly the devices agree that have the same part of a value."""
-        lanes = self.lanes(value)
+        subgroups = self.subgroups(value)
         columns = [given.column(axis) for axis in range(len(given.tiles))]
-        return [*columns, lanes] if lanes else columns
+        return [*columns, subgroups] if subgroups else columns
 
     def replace_part(
         self,
@@ -257,7 +259,7 @@ class Values:
             return made
         axes = range(value.shape.rank)
         along = next((axis for axis in axes if given.column(axis) == wanted.summands), None)
-        made = exchanged(self.resharder, value, (given, wanted), self.lanes(value))
+        made = exchanged(self.resharder, value, (given, wanted), self.subgroups(value))
         if made is not None:
             self.note(made, wanted)
         elif given.summands:
@@ -277,16 +279,16 @@ class Values:
 
     def _moved(self, value: Instruction, given: Sharding, wanted: Sharding) -> Instruction:
         """Return a value, or a summand of it, divided as `wanted`."""
-        lanes = self.lanes(value)
+        subgroups = self.subgroups(value)
         if given.summands:
-            lanes = joined([lanes, given.summands] if lanes else [given.summands])
+            subgroups = joined([subgroups, given.summands] if subgroups else [given.summands])
             given, wanted = given.summed, wanted.summed
-        made = exchanged(self.resharder, value, (given, wanted), lanes)
+        made = exchanged(self.resharder, value, (given, wanted), subgroups)
         if made is not None:
             return made
         axes = range(value.shape.rank)
         kept = {axis for axis in axes if given.column(axis) == wanted.column(axis)}
-        made = self.resharder.gather(value, given, kept, lanes)
+        made = self.resharder.gather(value, given, kept, subgroups)
         rest = [
             undivided_column(self.count) if axis in kept else wanted.column(axis) for axis in axes
         ]

@@ -33,7 +33,7 @@ from ingot.passes.spmd.reshard import Channels
 from ingot.passes.spmd.sharding import (
     Column,
     Sharding,
-    manual_lanes,
+    manual_subgroups,
     maximal_device,
     parse_sharding,
     split_tuple,
@@ -76,9 +76,9 @@ class Walk(Values):
     """The walk over one computation."""
 
     def __init__(
-        self, computation: Computation, channels: Channels, lanes: Column = (), nesting: int = 0
+        self, computation: Computation, channels: Channels, subgroups: Column = (), nesting: int = 0
     ) -> None:
-        super().__init__(computation, channels, lanes)
+        super().__init__(computation, channels, subgroups)
         self.nesting = nesting
         self.arrivals: dict[str, Sharding] = {}
         self.calls: dict[str, Callable[[Instruction], None]] = {
@@ -166,10 +166,6 @@ class Walk(Values):
             return None
         return parse_sharding(instruction.extra.get("sharding", ""), self.count)
 
-    def fits(self, sharding: Sharding, shape: Shape) -> bool:
-        """Whether all parts of a value have one size."""
-        return sharding.fits(_sizes(shape))
-
     def annotated(self, op: Instruction) -> Annotations:
         """Return the shardings that an op's results are annotated with; nothing if it has none."""
         text = op.extra.get("sharding", "")
@@ -184,14 +180,14 @@ class Walk(Values):
 
     def evenly(self, sharding: Sharding | None, shape: Shape) -> Sharding | None:
         """Return a sharding without the dimensions whose parts would have different sizes."""
-        return sharding.even(_sizes(shape)) if sharding is not None else None
+        return sharding.even(shape.dims) if sharding is not None else None
 
     def visit(self, instruction: Instruction) -> None:
         """Rewrite one instruction."""
         target = target_of(instruction)
-        lanes = manual_lanes(instruction.extra.get("sharding", ""))
-        if lanes and target != _LEAVE:
-            self.set_lanes(instruction, lanes)
+        subgroups = manual_subgroups(instruction.extra.get("sharding", ""))
+        if subgroups and target != _LEAVE:
+            self.set_subgroups(instruction, subgroups)
         rewrite = self.calls.get(target)
         if rewrite is not None:
             rewrite(instruction)
@@ -209,9 +205,14 @@ class Walk(Values):
             annotated = self.annotated(instruction)
             is_divided = any(operand in self.divided for operand in instruction.operands)
             if is_divided or any(wish and not wish.is_replicated for wish in annotated):
-                by_parts = _BEYOND_FACTORS.get(instruction.opcode)
-                if by_parts is None or not by_parts(self, instruction, annotated):
-                    self.compute(instruction, annotated)
+                self.divide(instruction, annotated)
+
+    def divide(self, op: Instruction, annotated: Annotations) -> None:
+        """Compute an op on parts, along dimensions that are no factors too if sizes are static."""
+        by_parts = _BEYOND_FACTORS.get(op.opcode)
+        is_static = all(one.shape.is_static for one in (op, *op.operands))
+        if by_parts is None or not is_static or not by_parts(self, op, annotated):
+            self.compute(op, annotated)
 
     def called(self, call: Instruction) -> None:
         """Keep a call (`simplify.unfolding`): each device computes all of it."""
@@ -240,9 +241,9 @@ class Walk(Values):
             given: Sequence[Sharding],
             wanted: Sequence[Sharding | None],
         ) -> tuple[Sharding, ...]:
-            return Walk(computation, channels, lanes, self.nesting + 1).run(given, wanted)
+            return Walk(computation, channels, subgroups, self.nesting + 1).run(given, wanted)
 
-        annotated, lanes = self.annotated(op), self.lanes(op)
+        annotated, subgroups = self.annotated(op), self.subgroups(op)
         control = Control(op, given, annotated, self.channels, rewrite)
         whole = all(self.sharding(value) == self.whole for state in states for value in state)
         whole = whole and not any(wish and not wish.is_replicated for wish in annotated)
@@ -288,7 +289,7 @@ class Walk(Values):
         self.computation.remove(call)
 
     def enter(self, call: Instruction) -> None:
-        """Make a part a plain value of code divided by hand, or one that its lane divides."""
+        """Make a part a value of code divided by hand, whole or divided in its manual subgroup."""
         value = call.operands[0]
         inner = self.evenly(self.read(call), call.shape) or self.whole
         if local_shape(call.shape, inner).dims != value.shape.dims:
@@ -296,7 +297,7 @@ class Walk(Values):
         # Users of the operand see a global value.
         made = self.computation.add("copy", [value], shape=value.shape)
         self.note(made, inner)
-        self.set_lanes(made, manual_lanes(call.extra.get("sharding", "")))
+        self.set_subgroups(made, manual_subgroups(call.extra.get("sharding", "")))
         self.computation.replace_all_uses(call, made)
         self.computation.remove_dead(call)
 
@@ -309,7 +310,7 @@ class Walk(Values):
             raise self.refuse(call, f"{operand.shape} is not its part of {call.shape}")
         made = self.computation.add("copy", [operand], shape=operand.shape, metadata=call.metadata)
         self.note(made, sharding)
-        self.set_lanes(made, manual_lanes(text))
+        self.set_subgroups(made, manual_subgroups(text))
         self.computation.replace_all_uses(call, made)
         self.computation.remove_dead(call)
 
@@ -382,7 +383,3 @@ class Walk(Values):
             location=instruction.metadata.location,
             hint="divide the work with jax.shard_map over all axes, or keep the arrays whole (P())",
         )
-
-
-def _sizes(shape: Shape) -> tuple[int, ...]:
-    return tuple(size for size in shape.dims if isinstance(size, int))

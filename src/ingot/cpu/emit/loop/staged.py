@@ -36,7 +36,7 @@ UNROLL_ROWS = 4
 """Updates of rows."""
 
 UNROLL_HELD = 4
-"""Unrolled updates of held elements: these branch, and each waits for the one before."""
+"""Unrolled updates of held elements, which branch and depend on each other."""
 
 MOSTLY = 3, 4
 """Share of a block's indices that must equal the one before for elements to be held in registers: a
@@ -48,7 +48,7 @@ class Updates:
     """How a block's updates are made.
 
     Attributes:
-        make: makes one, by its lane and what is held; returns what is held then.
+        make: makes one from its lane and the held element; returns the new held element.
         unroll: how many a round of a loop makes.
     """
 
@@ -175,7 +175,7 @@ class StagedEmitter(LoopEmitter):
         updates: Updates,
         held: list[Value],
     ) -> list[Value]:
-        """Make the updates of a block, those whose bits are set; return what is held then."""
+        """Make the updates of a block whose bits are set; return the new held element."""
         f, lanes = self.f, where.type.lanes
 
         def round_of(count: int) -> Callable[[Value, list[Value]], list[Value]]:
@@ -248,7 +248,7 @@ class StagedEmitter(LoopEmitter):
         f.while_([bits], lambda left: f.icmp("ne", left[0], zero), step)
 
     def _update(self, store: Store, index: Value, value: Value, held: list[Value]) -> list[Value]:
-        """Combine a value with the element at `index`, in memory or held; return what is held."""
+        """Combine a value with the element at `index`, in memory or held; return the held one."""
         f, emitter = self.f, self.emitter
         assert store.combiner is not None, "only updates that combine are staged"
         element, has_f16c = store.value.dtype, emitter.has_f16c

@@ -38,7 +38,7 @@ records that buckets and their halves begin with, how many records of each bucke
 half; then for each part how many of its records each bucket has."""
 
 PART_BYTES = 8 * (COUNTS + MAX_PARTS)
-"""Bytes of these numbers for each part: enough of all of them."""
+"""Bytes of these numbers for each part."""
 
 
 def quicksort_of(form: KeyedForm) -> Quicksort:
@@ -84,7 +84,7 @@ class KeyedRows(Rows, ABC):
         return self.table(self.f.iadd(self.f.imul(part, MAX_PARTS), COUNTS))
 
     def use_areas(self, scratch: Value, number: IndexValue) -> None:
-        """Set where row number `number` lies in scratch: behind all areas is what is known."""
+        """Set the address of row `number` in scratch; known data comes after all areas."""
         f, numbers, words = self.f, self.numbers, len(self.types)
         self.distance = f.as_value(numbers.areas[0])
         size = f.imul(self.distance, self.arrays())

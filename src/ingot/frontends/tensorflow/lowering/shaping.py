@@ -379,9 +379,7 @@ def _rolled(op: Op, operand: Instruction, shift: Instruction, axis: int) -> Inst
     rest = b.emit("remainder", b.convert_to(shift, S64), size)
     start = b.select(b.compared("GT", rest, 0), b.subtract(size, rest), b.negate(rest))
     twice = b.concatenated([operand, operand], axis)
-    starts = [b.constant(0, S64)] * len(dims)
-    starts[axis] = start
-    return b.emit("dynamic-slice", twice, *starts, dynamic_slice_sizes=dims)
+    return b.slice_at(twice, axis, start, dims[axis])
 
 
 def _ensure_shape(op: Op) -> Value:

@@ -264,11 +264,9 @@ def _moved(op: Op, part: Instruction, axis: int, entry: Entry, size: Size) -> In
     # Of a slice of nothing with a stride the span is negative.
     span = dim_math.maximum(entry.span, 0)
     part = _strided_pad(b, part, axis, 0, entry.stride, span, zero)
-    dims = (*part.shape.dims[:axis], size, *part.shape.dims[axis + 1 :])
-    element = index_type(dims)
-    starts = [b.scalar(0, element)] * len(dims)
-    starts[axis] = b.convert_to(_moving_start(op, entry, size), element)
-    return b.emit("dynamic-update-slice", b.zeros(part.shape.with_dims(dims)), part, *starts)
+    shape = part.shape.with_dim(axis, size)
+    start = b.convert_to(_moving_start(op, entry, size), index_type(shape.dims))
+    return b.update_at(b.zeros(shape), part, axis, start)
 
 
 def _reversed_entry(entry: Entry, size: Size) -> Entry:

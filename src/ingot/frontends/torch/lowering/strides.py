@@ -125,9 +125,7 @@ def _slice_scatter(
     if step == 1:
         if first == 0 and count == whole:
             return source
-        zero = b.constant(0, S64)
-        at = [b.size(first) if other == axis else zero for other in range(len(dims))]
-        return b.emit("dynamic-update-slice", x, source, *at)
+        return b.update_at(x, source, axis, b.size(first))
     line = Shape.array(S64, (whole,))
     number = b.subtract(b.iota_of(S64, (whole,), 0), b.like(first, line))
     index = b.divide(number, b.like(step, line))
