@@ -31,7 +31,7 @@ def cholesky(op: Instruction, operands: Sequence[Any], context: Context) -> Valu
             left = a[..., k:, k] - sums_of_products(
                 "...ij,...j->...i", factor[..., k:, :k], np.conj(row)
             )
-            root = np.sqrt(left[..., 0].real)
+            root: Array = np.sqrt(np.real(left[..., 0]))
             factor[..., k:, k] = left / root[..., None]
             factor[..., k, k] = root
         diagonal: Array = np.einsum("...ii->...i", factor)

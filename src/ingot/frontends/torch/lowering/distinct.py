@@ -11,7 +11,7 @@ from __future__ import annotations
 from ingot.frontends.building.arrays import index_type
 from ingot.frontends.building.indexing import row_at, scatter_slices, take
 from ingot.frontends.torch.lowering.builder import GraphBuilder
-from ingot.frontends.torch.lowering.masks import place_of_each
+from ingot.frontends.torch.lowering.masks import scatter_indices
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.sorting import sorted_along
 from ingot.frontends.torch.lowering.table import RuleTable
@@ -98,7 +98,7 @@ def _distinct(
     b = op.b
     values = _slices_first(b, x, dim)
     count = values.shape.dims[0]
-    number, where = place_of_each(b, starts, size)
+    number, where = scatter_indices(b, starts, size)
     inverse, counts = (b.zeros(op.shape_of(n)) for n in (1, 2))
     if inverse.shape.size != 0:
         found = b.convert_to(number, S64)

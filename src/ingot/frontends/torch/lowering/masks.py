@@ -28,7 +28,7 @@ def _mask_indices(op: Op, mask: Instruction, size: Size) -> tuple[Instruction, .
     b, dims = op.b, mask.shape.dims
     count = dim_math.product(dims)
     flags = b.reshape_to(mask, (count,))
-    where = place_of_each(b, flags, size)[1]
+    where = scatter_indices(b, flags, size)[1]
     numbers = b.iota_of(S64, (count,), 0)
     rest = scatter_slices(b, "update", b.zeros(Shape.array(S64, (size,))), where, numbers)
     columns: list[Instruction] = []
@@ -39,7 +39,7 @@ def _mask_indices(op: Op, mask: Instruction, size: Size) -> tuple[Instruction, .
     return (rest, *reversed(columns))
 
 
-def place_of_each(
+def scatter_indices(
     b: GraphBuilder, flags: Instruction, size: Size
 ) -> tuple[Instruction, Instruction]:
     """Number the true elements of `pred[n]` from 0.
