@@ -24,6 +24,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import DotAttributes
+from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.llvm.machine_model import L1_STRIDE, L1_WAYS, L2_BYTES
@@ -183,19 +184,54 @@ def _canonicalize(dot: Instruction) -> bool:
         _replace(dot, (best[0], best[1]))
         return True
     build = Builder(dot.computation, dot.metadata)
-    lhs, rhs = folded
     # The order of contracting dimensions is free: take it as the lhs has it in memory.
-    order = sorted(range(len(lhs.contracting)), key=lambda number: lhs.contracting[number])
-    made = dot_of(dot, build, (_packed(lhs, order, build), _packed(rhs, order, build)))
-    dot.computation.replace(dot, build.reshape_to(made, dot.shape.dims))
+    contracting = folded[0].contracting
+    order = sorted(range(len(contracting)), key=contracting.__getitem__)
+    user = _only_transpose(dot)
+    ordered = None if user is None else _in_order_of(user, folded)
+    if user is None or ordered is None:
+        user, ordered = dot, tuple((side, side.free) for side in folded)
+    lhs, rhs = (_packed(side, order, free, build) for side, free in ordered)
+    made = dot_of(dot, build, (lhs, rhs), swapped=ordered[0][0] is folded[1])
+    dot.computation.replace(user, build.reshape_to(made, user.shape.dims))
     return True
 
 
-def _packed(side: Side, order: list[int], build: Builder) -> Side:
+def _only_transpose(dot: Instruction) -> Instruction | None:
+    """Return the only use of a product if it is a transpose, else None."""
+    (user, *_) = (*dot.users, dot)
+    is_free = dot.use_count == 1 and not user.control_predecessors
+    return user if is_free and user.opcode == "transpose" else None
+
+
+def _in_order_of(
+    transpose: Instruction, sides: tuple[Side, Side]
+) -> tuple[tuple[Side, tuple[int, ...]], ...] | None:
+    """Return the sides of a transposed product as its result has them, with their free dimensions.
+
+    None where its batch dimensions have another order, or free dimensions of both sides take
+    turns, or a side would be moved for it that has its batch dimensions first.
+    """
+    order, batch = transpose.as_(DimensionsAttributes).dimensions, len(sides[0].batch)
+    if order[:batch] != tuple(range(batch)):
+        return None
+    owners = [(side, free) for side in (0, 1) for free in sides[side].free]
+    placed = [owners[number - batch] for number in order[batch:]]
+    sequence = [side for side, _ in placed]
+    if sequence != sorted(sequence, reverse=sequence[:1] == [1]):
+        return None
+    frees = [tuple(free for side, free in placed if side == number) for number in (0, 1)]
+    if any(s.free != free and s.batch == order[:batch] for s, free in zip(sides, frees, strict=True)):
+        return None
+    ordered = tuple(zip(sides, frees, strict=True))
+    return ordered[::-1] if sequence[:1] == [1] else ordered
+
+
+def _packed(side: Side, order: list[int], free: tuple[int, ...], build: Builder) -> Side:
     """Return the operand as [batch, free, contracting] or [batch, contracting, free]."""
     contracting = tuple(side.contracting[number] for number in order)
-    free_first = (*side.batch, *side.free, *contracting)
-    contracting_first = (*side.batch, *contracting, *side.free)
+    free_first = (*side.batch, *free, *contracting)
+    contracting_first = (*side.batch, *contracting, *free)
     in_place = tuple(range(side.value.shape.rank))
     swapped = contracting_first == in_place and free_first != in_place
     chosen = contracting_first if swapped else free_first
