@@ -44,14 +44,15 @@ by 1024 columns took 0.6 of the time, 8192x1024 0.7, 8192x2048 0.85, 8192x512 0.
 _ROW_BYTES = {F32: L2_BYTES, F64: L2_BYTES, BF16: _MEMORY_BYTES, F16: _MEMORY_BYTES}
 """Bytes of a matrix, by its type, up to which rows as long as the vector are multiplied by it
 several at a time: the vector is read, and widened, once for all of them. Against loops, which take
-row by row, f32 300x300 took 0.85 of the time, 128x512 0.93, 5000x30 0.66, 1000x1000 1.1; bf16
-1000x1000 and 5000x100 0.45, 20000x1000 1.8; f16 900x500 0.7 (AMD EPYC with AVX-512, one thread,
-2026-11-28)."""
+row by row, f32 300x300 took 0.85 of the time, 128x512 0.93, 5000x30 0.66; bf16 1000x1000 and
+5000x100 0.45, 20000x1000 1.8; f16 900x500 0.7 (AMD EPYC with AVX-512, one thread, 2026-11-28)."""
 
-_LONG_BYTES = L1_WAYS * L1_STRIDE // 2
-"""From such rows on, which leave little of the vector in the L1 cache, those of any matrix are:
-64x10000 took 0.6 of the time, 3000x5000 0.73, 2048x8192 0.68, 1024x16384 0.43, 4096x4096 0.97;
-4000x3000, whose rows are shorter, 1.15 (as above)."""
+_HALF_L1 = L1_WAYS * L1_STRIDE // 2
+_LONG_BYTES = {F32: 2048, F64: 2048, BF16: _HALF_L1, F16: _HALF_L1}
+"""From such rows on, those of any matrix are. f32 2048x2048 took 0.60 of the time, 4000x3000 0.74,
+4096x1024 0.91, 20000x1000 and 1000x1000 0.84, 10000x500 1.0, 40000x256 1.2; f64 4000x1500 0.72,
+2000x500 0.80 (AMD EPYC with AVX2, one thread, 2026-11-29); with AVX-512 f32 64x10000 0.6, 3000x5000
+0.73, 1024x16384 0.43, 4096x4096 0.97, but 4000x3000 1.15 and 1000x1000 1.1 (as above)."""
 
 _TINY = 128
 """Products of matrices of a batch that loops make where columns do not lie side by side. Against
@@ -350,7 +351,7 @@ def _has_rows_of_depth(matrix: Side) -> bool:
         return False
     depth, width = _large_extents(matrix)
     row_bytes = depth * element.bits // 8
-    return row_bytes >= _LONG_BYTES or 0 < width * row_bytes <= _ROW_BYTES[element]
+    return row_bytes >= _LONG_BYTES[element] or 0 < width * row_bytes <= _ROW_BYTES[element]
 
 
 def _is_of_bytes(dot: Instruction, vector: Side, matrix: Side) -> bool:
