@@ -222,9 +222,9 @@ def _in_order_of(
     if sequence != sorted(sequence, reverse=sequence[:1] == [1]):
         return None
     frees = [tuple(free for side, free in placed if side == number) for number in (0, 1)]
-    if any(s.free != free and s.batch == order[:batch] for s, free in zip(sides, frees, strict=True)):
-        return None
     ordered = tuple(zip(sides, frees, strict=True))
+    if any(side.free != free and side.batch == order[:batch] for side, free in ordered):
+        return None
     return ordered[::-1] if sequence[:1] == [1] else ordered
 
 
