@@ -40,6 +40,9 @@ side are faster than lanes along them that compute the same, or that are few: lo
 go lane by lane."""
 
 
+_AT_HAND = frozenset({"constant", "index", "load"})
+
+
 def unroll_stacks(kernel: LoopKernel) -> LoopKernel:
     """Return the kernel with one point for all positions of short axes, where they share work."""
     if kernel.serial or kernel.local_buffers or len(kernel.passes) != 1 or len(kernel.grid) < 2:
@@ -109,9 +112,13 @@ def _is_row_work(kernel: LoopKernel, item: Pass, axes: Sequence[Axis], vector: A
 
 
 def _work(nodes: Iterable[Expr]) -> int:
-    """Return the weighted ops of expressions, loads and masks left out."""
-    without = ("constant", "index", "load")
-    return weighted(one for one in nodes if one.op not in without and one.dtype is not PRED)
+    """Return the weighted ops of expressions, loads, masks and plain indices left out."""
+    return weighted(one for one in nodes if not _is_index(one) and one.dtype is not PRED)
+
+
+def _is_index(node: Expr) -> bool:
+    """Whether a value is read, or is an index in any type: loops have it at hand."""
+    return node.op in _AT_HAND or (node.op == "convert" and node.args[0].op == "index")
 
 
 def _positions(axis: Axis) -> range:

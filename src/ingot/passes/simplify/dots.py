@@ -24,6 +24,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import DotAttributes
+from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.llvm.machine_model import L1_STRIDE, L1_WAYS, L2_BYTES
@@ -43,14 +44,15 @@ by 1024 columns took 0.6 of the time, 8192x1024 0.7, 8192x2048 0.85, 8192x512 0.
 _ROW_BYTES = {F32: L2_BYTES, F64: L2_BYTES, BF16: _MEMORY_BYTES, F16: _MEMORY_BYTES}
 """Bytes of a matrix, by its type, up to which rows as long as the vector are multiplied by it
 several at a time: the vector is read, and widened, once for all of them. Against loops, which take
-row by row, f32 300x300 took 0.85 of the time, 128x512 0.93, 5000x30 0.66, 1000x1000 1.1; bf16
-1000x1000 and 5000x100 0.45, 20000x1000 1.8; f16 900x500 0.7 (AMD EPYC with AVX-512, one thread,
-2026-11-28)."""
+row by row, f32 300x300 took 0.85 of the time, 128x512 0.93, 5000x30 0.66; bf16 1000x1000 and
+5000x100 0.45, 20000x1000 1.8; f16 900x500 0.7 (AMD EPYC with AVX-512, one thread, 2026-11-28)."""
 
-_LONG_BYTES = L1_WAYS * L1_STRIDE // 2
-"""From such rows on, which leave little of the vector in the L1 cache, those of any matrix are:
-64x10000 took 0.6 of the time, 3000x5000 0.73, 2048x8192 0.68, 1024x16384 0.43, 4096x4096 0.97;
-4000x3000, whose rows are shorter, 1.15 (as above)."""
+_HALF_L1 = L1_WAYS * L1_STRIDE // 2
+_LONG_BYTES = {F32: 2048, F64: 2048, BF16: _HALF_L1, F16: _HALF_L1}
+"""From such rows on, those of any matrix are. f32 2048x2048 took 0.60 of the time, 4000x3000 0.74,
+4096x1024 0.91, 20000x1000 and 1000x1000 0.84, 10000x500 1.0, 40000x256 1.2; f64 4000x1500 0.72,
+2000x500 0.80 (AMD EPYC with AVX2, one thread, 2026-11-29); with AVX-512 f32 64x10000 0.6, 3000x5000
+0.73, 1024x16384 0.43, 4096x4096 0.97, but 4000x3000 1.15 and 1000x1000 1.1 (as above)."""
 
 _TINY = 128
 """Products of matrices of a batch that loops make where columns do not lie side by side. Against
@@ -183,19 +185,54 @@ def _canonicalize(dot: Instruction) -> bool:
         _replace(dot, (best[0], best[1]))
         return True
     build = Builder(dot.computation, dot.metadata)
-    lhs, rhs = folded
     # The order of contracting dimensions is free: take it as the lhs has it in memory.
-    order = sorted(range(len(lhs.contracting)), key=lambda number: lhs.contracting[number])
-    made = dot_of(dot, build, (_packed(lhs, order, build), _packed(rhs, order, build)))
-    dot.computation.replace(dot, build.reshape_to(made, dot.shape.dims))
+    contracting = folded[0].contracting
+    order = sorted(range(len(contracting)), key=contracting.__getitem__)
+    user = _only_transpose(dot)
+    ordered = None if user is None else _in_order_of(user, folded)
+    if user is None or ordered is None:
+        user, ordered = dot, tuple((side, side.free) for side in folded)
+    lhs, rhs = (_packed(side, order, free, build) for side, free in ordered)
+    made = dot_of(dot, build, (lhs, rhs), swapped=ordered[0][0] is folded[1])
+    dot.computation.replace(user, build.reshape_to(made, user.shape.dims))
     return True
 
 
-def _packed(side: Side, order: list[int], build: Builder) -> Side:
+def _only_transpose(dot: Instruction) -> Instruction | None:
+    """Return the only use of a product if it is a transpose, else None."""
+    (user, *_) = (*dot.users, dot)
+    is_free = dot.use_count == 1 and not user.control_predecessors
+    return user if is_free and user.opcode == "transpose" else None
+
+
+def _in_order_of(
+    transpose: Instruction, sides: tuple[Side, Side]
+) -> tuple[tuple[Side, tuple[int, ...]], ...] | None:
+    """Return the sides of a transposed product as its result has them, with their free dimensions.
+
+    None where its batch dimensions have another order, or free dimensions of both sides take
+    turns, or a side would be moved for it that has its batch dimensions first.
+    """
+    order, batch = transpose.as_(DimensionsAttributes).dimensions, len(sides[0].batch)
+    if order[:batch] != tuple(range(batch)):
+        return None
+    owners = [(side, free) for side in (0, 1) for free in sides[side].free]
+    placed = [owners[number - batch] for number in order[batch:]]
+    sequence = [side for side, _ in placed]
+    if sequence != sorted(sequence, reverse=sequence[:1] == [1]):
+        return None
+    frees = [tuple(free for side, free in placed if side == number) for number in (0, 1)]
+    ordered = tuple(zip(sides, frees, strict=True))
+    if any(side.free != free and side.batch == order[:batch] for side, free in ordered):
+        return None
+    return ordered[::-1] if sequence[:1] == [1] else ordered
+
+
+def _packed(side: Side, order: list[int], free: tuple[int, ...], build: Builder) -> Side:
     """Return the operand as [batch, free, contracting] or [batch, contracting, free]."""
     contracting = tuple(side.contracting[number] for number in order)
-    free_first = (*side.batch, *side.free, *contracting)
-    contracting_first = (*side.batch, *contracting, *side.free)
+    free_first = (*side.batch, *free, *contracting)
+    contracting_first = (*side.batch, *contracting, *free)
     in_place = tuple(range(side.value.shape.rank))
     swapped = contracting_first == in_place and free_first != in_place
     chosen = contracting_first if swapped else free_first
@@ -314,7 +351,7 @@ def _has_rows_of_depth(matrix: Side) -> bool:
         return False
     depth, width = _large_extents(matrix)
     row_bytes = depth * element.bits // 8
-    return row_bytes >= _LONG_BYTES or 0 < width * row_bytes <= _ROW_BYTES[element]
+    return row_bytes >= _LONG_BYTES[element] or 0 < width * row_bytes <= _ROW_BYTES[element]
 
 
 def _is_of_bytes(dot: Instruction, vector: Side, matrix: Side) -> bool:
