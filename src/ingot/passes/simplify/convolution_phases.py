@@ -101,13 +101,19 @@ class _Phases:
 
     Attributes:
         count: how many they are.
-        offset: phases whose first element of the filter comes after that of the first of these.
+        elements: (start, limit, stride) of the filter, for the first of them.
         window: how the elements of one phase slide.
     """
 
     count: int
-    offset: int
+    elements: tuple[int, int, int]
     window: WindowDimension
+
+    @property
+    def offset(self) -> int:
+        """Phases whose first element of the filter comes after that of the first of these."""
+        start, _, step = self.elements
+        return step - 1 - start
 
 
 @record
@@ -135,7 +141,7 @@ class _Dimension:
         """Return the phases of a dimension of an input of `size`; None if its edges are unknown."""
         step = given.base_dilation
         if step == 1:
-            whole = _Phases(1, 0, replace(given, reversal=False))
+            whole = _Phases(1, (0, given.size, 1), replace(given, reversal=False))
             return _Dimension(given, 0, results, results, [whole])
         if not isinstance(results - step * size, int):
             return None
@@ -163,13 +169,9 @@ class _Dimension:
 
 def _runs(phases: Sequence[Phase], is_grouped: bool) -> list[_Phases]:
     """Return the phases, those with equal windows together unless the convolution is grouped."""
-    step = len(phases)
-    numbers = groupby(range(step), key=lambda n: n if is_grouped else phases[n].window)
-    runs = [list(run) for _, run in numbers]
-    return [
-        _Phases(len(run), step - 1 - phases[run[0]].filter_slice[0], phases[run[0]].window)
-        for run in runs
-    ]
+    numbers = groupby(range(len(phases)), key=lambda n: n if is_grouped else phases[n].window)
+    runs = [[phases[n] for n in run] for _, run in numbers]
+    return [_Phases(len(run), run[0].filter_slice, run[0].window) for run in runs]
 
 
 def _dimensions(convolution: Instruction) -> list[_Dimension] | None:
@@ -193,16 +195,18 @@ def _dense(convolution: Instruction, dimensions: Sequence[_Dimension]) -> Instru
     order = f"b{digits}f"
     image = reordered(build, convolution.operands[0], labels.lhs, order)
     filter = reordered(build, convolution.operands[1], labels.rhs, f"{digits}io")
+    backwards = tuple(n for n, one in enumerate(dimensions) if one.given.reversal)
+    filter = build.reverse(filter, dimensions=backwards) if backwards else filter
     groups = given.feature_group_count * given.batch_group_count
-    filter = _by_phase(build, filter, dimensions, groups)
     batch, features = convolution.shape.dims[labels.output.index("b")], filter.shape.dims[-1]
+    assert isinstance(features, int)
     shape = convolution.shape.with_dims(
-        (batch, *(one.count for one in dimensions), groups, features)
+        (batch, *(one.count for one in dimensions), groups, features // groups)
     )
     given = replace(given, dim_labels=f"{order}_{digits}io->{order}")
+    used = _filters(build, filter, dimensions, groups)
     parts = {
-        phases: _part(build, (image, filter), phases, given, shape)
-        for phases in product(*(one.phases for one in dimensions))
+        phases: _part(build, (image, own), phases, given, shape) for phases, own in used.items()
     }
     # The last dimension first: phases along it come to stand next to it.
     for number, one in reversed(list(enumerate(dimensions))):
@@ -213,7 +217,7 @@ def _dense(convolution: Instruction, dimensions: Sequence[_Dimension]) -> Instru
             key: _joined(build, row, number, one.count * one.step) for key, row in rows.items()
         }
     wanted = ((one.first, one.first + one.results, 1) for one in dimensions)
-    box = ((0, batch, 1), *wanted, (0, groups * features, 1))
+    box = ((0, batch, 1), *wanted, (0, features, 1))
     return reordered(build, build.slice(parts[()], slice=box), order, labels.output)
 
 
@@ -227,6 +231,32 @@ def _joined(
     return build.reshape_to(whole, (*dims[:at], size, *dims[at + 2 :]))
 
 
+def _filters(
+    build: Builder, filter: Instruction, dimensions: Sequence[_Dimension], groups: int
+) -> dict[tuple[_Phases, ...], Instruction]:
+    """Return what phases use of a filter [space..., channels, features], in the same order.
+
+    The features of phases in one convolution are those of each group, phase by phase.
+    """
+    found: dict[tuple[_Phases, ...], Instruction] = {}
+    rank, (*_, channels, features) = len(dimensions), filter.shape.dims
+    by_phase = None
+    for phases in product(*(one.phases for one in dimensions)):
+        if all(one.count == 1 for one in phases):
+            box = (*(one.elements for one in phases), (0, channels, 1), (0, features, 1))
+            found[phases] = build.slice(filter, slice=box)
+            continue
+        by_phase = by_phase or _by_phase(build, filter, dimensions, groups)
+        box = [(0, size, 1) for size in by_phase.shape.dims]
+        for number, one in enumerate(phases):
+            box[number] = (0, one.window.size, 1)
+            box[rank + 2 + number] = (one.offset, one.offset + one.count, 1)
+        own = build.slice(by_phase, slice=tuple(box))
+        together = math.prod(own.shape.dims[rank + 1 :])
+        found[phases] = build.reshape_to(own, (*own.shape.dims[: rank + 1], together))
+    return found
+
+
 def _by_phase(
     build: Builder, filter: Instruction, dimensions: Sequence[_Dimension], groups: int
 ) -> Instruction:
@@ -236,8 +266,6 @@ def _by_phase(
     phases that use fewer than others are zeros.
     """
     rank, (*_, channels, features) = len(dimensions), filter.shape.dims
-    backwards = tuple(n for n, one in enumerate(dimensions) if one.given.reversal)
-    filter = build.reverse(filter, dimensions=backwards) if backwards else filter
     edges = ((0, one.elements * one.step - one.given.size, 0) for one in dimensions)
     zero = build.constant(0, filter.shape.dtype)
     filter = build.pad(filter, zero, padding=(*edges, (0, 0, 0), (0, 0, 0)))
@@ -260,7 +288,7 @@ def _part(
 
     Args:
         build: where to.
-        operands: the image [batch, space..., channels] and the filter by phase.
+        operands: the image [batch, space..., channels] and what the phases use of the filter.
         phases: those of each dimension.
         given: attributes of the convolution, in this order of dimensions.
         shape: the results of one phase [batch, space..., groups, features of a group].
@@ -274,17 +302,11 @@ def _part(
     dims = (*dims, groups * features)
     if any(one.window.size == 0 for one in phases):
         return build.full(0, shape.with_dims(dims))
-    box = [(0, size, 1) for size in filter.shape.dims]
-    for number, one in enumerate(phases):
-        box[number] = (0, one.window.size, 1)
-        box[rank + 2 + number] = (one.offset, one.offset + one.count, 1)
-    own = build.slice(filter, slice=tuple(box))
-    features = math.prod(own.shape.dims[rank + 1 :])
     made = build.computation.add(
         "convolution",
-        (image, build.reshape_to(own, (*own.shape.dims[: rank + 1], features))),
+        (image, filter),
         replace(given, window=tuple(one.window for one in phases)),
-        shape=shape.with_dims((*shape.dims[:-2], features)),
+        shape=shape.with_dims((*shape.dims[:-2], filter.shape.dims[-1])),
         metadata=build.metadata,
     )
     made = build.transpose(build.reshape_to(made, apart), dimensions=together)
