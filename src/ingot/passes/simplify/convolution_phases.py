@@ -233,15 +233,19 @@ def _joined(
 
 def _filters(
     build: Builder, filter: Instruction, dimensions: Sequence[_Dimension], groups: int
-) -> dict[tuple[_Phases, ...], Instruction]:
+) -> dict[tuple[_Phases, ...], Instruction | None]:
     """Return what phases use of a filter [space..., channels, features], in the same order.
 
-    The features of phases in one convolution are those of each group, phase by phase.
+    The features of phases in one convolution are those of each group, phase by phase. Phases that
+    use nothing have None.
     """
-    found: dict[tuple[_Phases, ...], Instruction] = {}
+    found: dict[tuple[_Phases, ...], Instruction | None] = {}
     rank, (*_, channels, features) = len(dimensions), filter.shape.dims
     by_phase = None
     for phases in product(*(one.phases for one in dimensions)):
+        if any(one.window.size == 0 for one in phases):
+            found[phases] = None
+            continue
         if all(one.count == 1 for one in phases):
             box = (*(one.elements for one in phases), (0, channels, 1), (0, features, 1))
             found[phases] = build.slice(filter, slice=box)
@@ -279,7 +283,7 @@ def _by_phase(
 
 def _part(
     build: Builder,
-    operands: tuple[Instruction, Instruction],
+    operands: tuple[Instruction, Instruction | None],
     phases: tuple[_Phases, ...],
     given: ConvolutionAttributes,
     shape: Shape,
@@ -300,7 +304,7 @@ def _part(
     together = (0, *pairs, 1 + rank, 2 + 2 * rank)
     *dims, groups, features = (apart[at] for at in together)
     dims = (*dims, groups * features)
-    if any(one.window.size == 0 for one in phases):
+    if filter is None:
         return build.full(0, shape.with_dims(dims))
     made = build.computation.add(
         "convolution",
