@@ -157,6 +157,11 @@ class Instruction:
         return tuple([called for _, called in called_fields(self.definition, self.attributes)])
 
     @property
+    def is_static(self) -> bool:
+        """Whether its result and its operands have static shapes."""
+        return self.shape.is_static and all(one.shape.is_static for one in self.operands)
+
+    @property
     def is_root(self) -> bool:
         """Whether this is its computation's result."""
         return self.parent is not None and self.parent.root is self

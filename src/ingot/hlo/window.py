@@ -42,6 +42,11 @@ class WindowDimension:
     window_dilation: int = 1
     reversal: bool = False
 
+    @property
+    def is_padded(self) -> bool:
+        """Whether windows may reach beyond the operand."""
+        return self.low > 0 or self.high > 0
+
     def count(self, size: int | Dim) -> int | Dim:
         """Return how many windows fit over an operand dimension of `size`.
 

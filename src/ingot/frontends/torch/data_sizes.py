@@ -48,8 +48,12 @@ def _counts(numbers: Any, weights: Any, size: int) -> Any:
     return torch.bincount(numbers, weights, size)
 
 
+def _slices_first(x: Any, dim: int | None) -> Any:
+    return x.flatten() if dim is None else x.movedim(dim, 0)
+
+
 def _sorted(x: Any, dim: int | None) -> tuple[Any, ...]:
-    values = x.flatten() if dim is None else x.movedim(dim, 0)
+    values = _slices_first(x, dim)
     order = torch.arange(len(values))
     for column in reversed(values.reshape(len(values), -1).unbind(1)):
         order = order[column[order].sort(stable=True)[1]]
@@ -57,7 +61,7 @@ def _sorted(x: Any, dim: int | None) -> tuple[Any, ...]:
 
 
 def _starts(x: Any, dim: int | None) -> Any:
-    values = x.flatten() if dim is None else x.movedim(dim, 0)
+    values = _slices_first(x, dim)
     columns = values.reshape(len(values), -1)
     starts = torch.ones(len(values), dtype=torch.bool)
     starts[1:] = (columns[1:] != columns[:-1]).any(1)
@@ -66,7 +70,7 @@ def _starts(x: Any, dim: int | None) -> Any:
 
 def _distinct(x: Any, order: Any, starts: Any, size: int, dim: int | None) -> tuple[Any, ...]:
     del size
-    values = x.flatten() if dim is None else x.movedim(dim, 0)
+    values = _slices_first(x, dim)
     numbers = starts.cumsum(0) - 1
     inverse = numbers
     if order is not None:

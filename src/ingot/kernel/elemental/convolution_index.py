@@ -83,7 +83,7 @@ def joins_last(convolution: Instruction) -> bool:
         return False
     one, last = form.given.window[-1], str(len(form.given.window) - 1)
     features = convolution.operands[1].shape.dims[form.rhs.index("i")]
-    if (one.low > 0 or one.high > 0) and isinstance(features, int) and features >= APART_FEATURES:
+    if one.is_padded and isinstance(features, int) and features >= APART_FEATURES:
         return False
     dense = one.window_dilation == 1 and one.base_dilation == 1 and not one.reversal
     return dense and form.lhs.endswith(last + "f") and last + "i" in form.rhs
@@ -142,8 +142,7 @@ def lhs_value(
             start = position * one.stride + tap * one.window_dilation - one.low
             index[letter], index[inner] = 0, start * sizes[inner] + index[inner]
             row = sizes[letter] * sizes[inner]
-            is_padded = one.low > 0 or one.high > 0
-            inside = within(index[inner], row, Point(())) if is_padded else None
+            inside = within(index[inner], row, Point(())) if one.is_padded else None
         mask = ex.conjunction(mask, inside)
     return lowering.value(operand, Point(tuple(index[letter] for letter in form.lhs), (), mask))
 

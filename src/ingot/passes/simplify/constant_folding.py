@@ -83,7 +83,7 @@ class ConstantFolding(Pass):
         shape = instruction.shape
         if not shape.is_array or instruction.control_predecessors:
             return False
-        if not all(item.is_static for item in (shape, *(o.shape for o in instruction.operands))):
+        if not instruction.is_static:
             return False
         if opcode not in evaluated_opcodes():
             return False

@@ -240,25 +240,30 @@ def _filters(
     use nothing have None.
     """
     found: dict[tuple[_Phases, ...], Instruction | None] = {}
-    rank, (*_, channels, features) = len(dimensions), filter.shape.dims
+    *_, channels, features = filter.shape.dims
     by_phase = None
     for phases in product(*(one.phases for one in dimensions)):
         if any(one.window.size == 0 for one in phases):
             found[phases] = None
-            continue
-        if all(one.count == 1 for one in phases):
+        elif all(one.count == 1 for one in phases):
             box = (*(one.elements for one in phases), (0, channels, 1), (0, features, 1))
             found[phases] = build.slice(filter, slice=box)
-            continue
-        by_phase = by_phase or _by_phase(build, filter, dimensions, groups)
-        box = [(0, size, 1) for size in by_phase.shape.dims]
-        for number, one in enumerate(phases):
-            box[number] = (0, one.window.size, 1)
-            box[rank + 2 + number] = (one.offset, one.offset + one.count, 1)
-        own = build.slice(by_phase, slice=tuple(box))
-        together = math.prod(own.shape.dims[rank + 1 :])
-        found[phases] = build.reshape_to(own, (*own.shape.dims[: rank + 1], together))
+        else:
+            by_phase = by_phase or _by_phase(build, filter, dimensions, groups)
+            found[phases] = _together(build, by_phase, phases)
     return found
+
+
+def _together(build: Builder, by_phase: Instruction, phases: Sequence[_Phases]) -> Instruction:
+    """Return what some phases use of a filter by phase, as features of one filter."""
+    rank = len(phases)
+    box = [(0, size, 1) for size in by_phase.shape.dims]
+    for number, one in enumerate(phases):
+        box[number] = (0, one.window.size, 1)
+        box[rank + 2 + number] = (one.offset, one.offset + one.count, 1)
+    own = build.slice(by_phase, slice=tuple(box))
+    features = math.prod(own.shape.dims[rank + 1 :])
+    return build.reshape_to(own, (*own.shape.dims[: rank + 1], features))
 
 
 def _by_phase(

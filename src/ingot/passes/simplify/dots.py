@@ -200,9 +200,10 @@ def _canonicalize(dot: Instruction) -> bool:
 
 def _only_transpose(dot: Instruction) -> Instruction | None:
     """Return the only use of a product if it is a transpose, else None."""
-    (user, *_) = (*dot.users, dot)
-    is_free = dot.use_count == 1 and not user.control_predecessors
-    return user if is_free and user.opcode == "transpose" else None
+    if dot.use_count != 1:
+        return None
+    (user,) = dot.users
+    return user if user.opcode == "transpose" and not user.control_predecessors else None
 
 
 def _in_order_of(

@@ -173,7 +173,7 @@ class _Loop:
     def _dots(self) -> Iterator[Instruction]:
         for dot in self._body.post_order():
             is_free = dot.opcode == "dot" and not dot.control_predecessors
-            if is_free and dot.shape.is_static and all(o.shape.is_static for o in dot.operands):
+            if is_free and dot.is_static:
                 yield dot
 
     def _product(self, dot: Instruction, invariant: dict[Instruction, None]) -> _Product | None:
@@ -227,7 +227,7 @@ class _Loop:
             added = added.operands[0]
         dot = added
         is_free = dot.opcode == "dot" and dot.use_count == 1 and not dot.control_predecessors
-        if not is_free or not all(one.shape.is_static for one in (dot, *dot.operands)):
+        if not is_free or not dot.is_static:
             return None
         rows = tuple(self._row(operand, invariant) for operand in dot.operands)
         index = next((row.index for row in rows if row is not None), None) or self._counter()

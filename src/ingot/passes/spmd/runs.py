@@ -63,8 +63,7 @@ def runs_of(value: Instruction, axis: int, sources: Container[Instruction]) -> R
 
 def is_movement(value: Instruction) -> bool:
     """Whether an op only moves rows of its operands, all of static shapes."""
-    is_static = all(one.shape.is_static for one in (value, *value.operands))
-    return value.opcode in _MOVEMENTS and is_static
+    return value.opcode in _MOVEMENTS and value.is_static
 
 
 def moved_axes(value: Instruction) -> tuple[int, ...]:

@@ -210,8 +210,7 @@ class Walk(Values):
     def divide(self, op: Instruction, annotated: Annotations) -> None:
         """Compute an op on parts, along dimensions that are no factors too if sizes are static."""
         by_parts = _BEYOND_FACTORS.get(op.opcode)
-        is_static = all(one.shape.is_static for one in (op, *op.operands))
-        if by_parts is None or not is_static or not by_parts(self, op, annotated):
+        if by_parts is None or not op.is_static or not by_parts(self, op, annotated):
             self.compute(op, annotated)
 
     def called(self, call: Instruction) -> None:
