@@ -17,6 +17,7 @@ from ingot.runtime import (
     array_memory,
     c_library,
     execute,
+    fibers,
     interrupts,
     pool,
     profiler,
@@ -46,6 +47,7 @@ LIBRARY_FUNCTIONS = (
     *("sched_yield", "syscall", "memcpy", "memset"),
     *external_symbols(c_library),
     *external_symbols(threads),
+    *external_symbols(fibers),
 )
 """The C library functions that the module imports."""
 

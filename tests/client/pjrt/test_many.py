@@ -15,7 +15,7 @@ from tests.client.pjrt.host import Host, PjrtError
 from ingot.client.pjrt.executables import LoadedExecutable
 from ingot.client.pjrt.extensions import ExtensionSlots
 from ingot.client.pjrt.handles import lookup
-from ingot.client.pjrt.records import DEVICE, MULTI_DEVICE, SEPARATE
+from ingot.client.pjrt.records import DEVICE, IN_TURNS, SEPARATE
 from ingot.formats.hlo_proto.wire import encode
 from ingot.runtime.native import allocator_statistics
 
@@ -103,9 +103,9 @@ def test_both_devices_run(pair: Pair) -> None:
         np.testing.assert_array_equal(pair.host.get(result, X), X + X)
 
 
-def test_only_short_parts_that_do_not_meet_run_in_the_call(pair: Pair) -> None:
+def test_parts_that_do_not_meet_take_no_turns(pair: Pair) -> None:
     mode = lookup(pair.program, LoadedExecutable).structure.mode
-    assert mode == (SEPARATE if pair.text == TWICE else MULTI_DEVICE)
+    assert mode == (SEPARATE if pair.text == TWICE else IN_TURNS)
 
 
 def test_a_part_that_cannot_be_queued_leaves_nothing(pair: Pair) -> None:
@@ -148,7 +148,7 @@ def test_asking_again_takes_no_memory(pair: Pair) -> None:
 
 
 def test_a_host_that_waits_and_one_that_does_not_get_the_same(pair: Pair) -> None:
-    """After a few awaited executions the last part runs in the call, and no longer after others."""
+    """Parts run in the call and on workers: the first execution, and those that cannot begin yet."""
     buffers = [pair.put(device) for device in range(2)]
     for wait in (*[True] * 5, *[False] * 5, *[True] * 5):
         results = pair.execute(*buffers)

@@ -28,6 +28,7 @@ from ingot.client.pjrt.objects import Client, Device
 from ingot.client.pjrt.records import (
     ARGUMENT,
     EXECUTABLE,
+    IN_TURNS,
     INLINE,
     MULTI_DEVICE,
     OUTPUT,
@@ -44,7 +45,7 @@ from ingot.runtime.program import Program
 from ingot.semantics import custom_calls
 from ingot.semantics.call_layouts import logical_dims
 from ingot.semantics.custom_calls import CallSite
-from ingot.semantics.foreign_calls import is_exchange
+from ingot.semantics.foreign_calls import is_exchange, is_runtime_target
 from ingot.support.diagnostics import IngotError, ResourceError, UnsupportedError
 from ingot.support.records import record
 
@@ -106,6 +107,8 @@ class LoadedExecutable(Handle):
         """All devices that run the program, of any process."""
         self.idle_executions: list[Any] = []
         """Records of finished executions on several devices, for later ones (`multi_device`)."""
+        self.turns: object = None
+        """The owner of `parts`."""
         local = [device for device in self.devices if device.is_addressable]
         self._programs = [self._program_on(device) for device in local]
         """The program that each of this process's devices runs."""
@@ -118,6 +121,7 @@ class LoadedExecutable(Handle):
             num_partitions=source.options.num_partitions,
             code_bytes=executable.artifact.code_bytes,
             mode=self._mode(),
+            is_short=int(not self._is_long(len(self.devices))),
             default_device=(local or client.local_devices)[0].address,
         )
         self._set_arguments(info)
@@ -191,9 +195,11 @@ class LoadedExecutable(Handle):
     def _mode(self) -> int:
         calls, count = self.executable.artifact.calls, len(self.devices)
         is_here = all(device.is_addressable for device in self.devices)
+        only_meets = all(is_runtime_target(call.target) for call in calls)
         if count > 1 or not is_here:
-            is_separate = is_here and not calls and isinstance(self.executable, Executable)
-            return SEPARATE if is_separate and not self._is_long(count) else MULTI_DEVICE
+            if not is_here or not isinstance(self.executable, Executable) or not only_meets:
+                return MULTI_DEVICE
+            return IN_TURNS if calls or self._is_long(count) else SEPARATE
         if any(_calls_host(call.target) for call in calls):
             # A callback may run programs itself, for which this device's queue must be free.
             return PATIENT
@@ -205,7 +211,7 @@ class LoadedExecutable(Handle):
         """Whether this number of runs takes longer than waking a worker."""
         cost = self.cost_properties
         work = cost["flops"] / 8 + cost["bytes accessed"]
-        work += _CALL_WORK * sum(map(_call_bytes, self.executable.artifact.calls))
+        work += sum(map(_call_work, self.executable.artifact.calls))
         return times * work > _INLINE_WORK or self.executable.artifact.has_loop
 
     def _sizes(self, info: ProgramInfo) -> int:
@@ -355,10 +361,11 @@ def _calls_host(target: str) -> bool:
     return found is None or found.calls_host
 
 
-def _call_bytes(call: CallSite) -> int:
-    """Return the bytes of a call's operands and results."""
+def _call_work(call: CallSite) -> int:
+    """Return the work of a call: a collective's is the bytes of its operands and results."""
     shapes = [shape for shape in (*call.operands, *call.results) if shape.is_array]
-    return sum(math.prod(map(_static, shape.dims)) * shape.dtype.bytes for shape in shapes)
+    size = sum(math.prod(map(_static, shape.dims)) * shape.dtype.bytes for shape in shapes)
+    return size if is_runtime_target(call.target) else size * _CALL_WORK
 
 
 def _static(size: object) -> int:

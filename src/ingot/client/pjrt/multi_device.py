@@ -3,8 +3,8 @@
 
 Other processes run the parts of their devices. Every part here has its own copies of the program's
 and the runtime's records, with its replica, its partition and the rendezvous of this execution;
-later executions of the program reuse them. The last part runs in the call if the host only waits
-for it, and the other parts wait for nothing but each other.
+later executions of the program reuse them. The first execution of a program that meets here alone
+makes the records with which later ones can run in the call (`native_turns`).
 
 Invariant: the copies are in use until the last part is done; if a part cannot be queued, the others
 give up, and the results of those that were queued are freed.
@@ -18,12 +18,11 @@ from typing import Any
 from ingot.client.pjrt.executables import LoadedExecutable
 from ingot.client.pjrt.handles import read_words
 from ingot.client.pjrt.native import Native
-from ingot.client.pjrt.records import EVENT, LAST_PART, MULTI_DEVICE
+from ingot.client.pjrt.records import EVENT, IN_TURNS, MULTI_DEVICE, PART
 from ingot.runtime.foreign.collectives import Rendezvous, new_rendezvous
 from ingot.runtime.foreign.collectives import rendezvous as meeting
 from ingot.runtime.records import PROGRAM, RUNTIME
 from ingot.semantics.device_groups import Grid
-from ingot.semantics.foreign_calls import is_runtime_target
 
 
 class _Part:
@@ -42,6 +41,19 @@ class _Part:
         self._program.runtime = ctypes.addressof(self._runtime)
         self.program_address = ctypes.addressof(self._program)
 
+    @property
+    def row(self) -> Any:
+        """The same as an `IngotPjrtPart`."""
+        replica, partition = self._coordinates
+        return PART.structure(
+            program=self.program_address,
+            settings=self._shared,
+            replica=replica,
+            partition=partition,
+            rendezvous=self._rendezvous.address,
+            pool=self.device.pool.address,
+        )
+
     def begin(self, num_local: int) -> None:
         """Copy the process's present settings; the program runs on `num_local` devices here."""
         runtime = self._runtime
@@ -56,6 +68,7 @@ def give_up(program: int) -> None:
     rendezvous = RUNTIME.read(PROGRAM.read(program, "runtime"), "rendezvous")
     if rendezvous:
         meeting.give_up(rendezvous)
+        meeting.tell_reason(rendezvous)
 
 
 class Execution:
@@ -75,9 +88,6 @@ class Execution:
             if network.is_remote
             else (),
         )
-        calls = executable.executable.artifact.calls
-        only_meets = all(is_runtime_target(call.target) for call in calls)
-        self._last_mode = LAST_PART if only_meets and not network.is_remote else MULTI_DEVICE
         self._parts = [_Part(executable, n, self._rendezvous) for n in network.here]
         self._events = (ctypes.c_void_p * len(self._parts))()
 
@@ -92,7 +102,7 @@ class Execution:
                 "launch",
                 *(self._executable.address, part.program_address),
                 *(arguments[index], results[index], args.options, part.device.address),
-                self._last_mode if index == count - 1 else MULTI_DEVICE,
+                MULTI_DEVICE,
                 ctypes.addressof(self._events) + 8 * index,
             )
             if error:
@@ -127,6 +137,20 @@ class Execution:
         return True
 
 
+class Turns:
+    """The records of executions whose parts take turns in the call; see `native_turns`."""
+
+    def __init__(self, executable: LoadedExecutable) -> None:
+        """Make them, and let the executable use them from now on."""
+        options, network = executable.source.options, executable.network
+        grid = Grid(options.num_replicas, options.num_partitions)
+        rendezvous = new_rendezvous(grid, network=network)
+        rendezvous.share_thread()
+        self._parts = [_Part(executable, number, rendezvous) for number in network.here]
+        self._rows = (PART.structure * len(self._parts))(*[part.row for part in self._parts])
+        executable.set(parts=ctypes.addressof(self._rows))
+
+
 class MultiDeviceExecutions:
     """The executions on several devices that are not done."""
 
@@ -137,6 +161,8 @@ class MultiDeviceExecutions:
 
     def execute(self, executable: LoadedExecutable, args: Any) -> int:
         """Start an execution; return null or an error."""
+        if executable.structure.mode == IN_TURNS and not executable.structure.parts:
+            executable.turns = Turns(executable)
         self._running = [execution for execution in self._running if not execution.is_over()]
         idle = executable.idle_executions
         execution = idle.pop() if idle else Execution(self._native, executable)

@@ -15,9 +15,12 @@ from ingot.client.pjrt.c_api import INVALID_ARGUMENT
 from ingot.client.pjrt.emit import add_reference, slot, static_error, static_reference
 from ingot.client.pjrt.native_buffers import pending_event, unuse, use
 from ingot.client.pjrt.native_events import release_event, wait_for
+from ingot.client.pjrt.native_inline import cycles, note_return
 from ingot.client.pjrt.native_launch import drop_buffers, launch
+from ingot.client.pjrt.native_turns import launch_in_turns, lock_fibers
 from ingot.client.pjrt.native_worker import drop_executable, release_events
 from ingot.client.pjrt.records import (
+    IN_TURNS,
     INLINE,
     MULTI_DEVICE,
     PATIENT,
@@ -28,10 +31,11 @@ from ingot.client.pjrt.records import (
     Event,
     Executable,
 )
-from ingot.native.functions import external, native
+from ingot.native.functions import external, inlined, native
 from ingot.native.operations import memcpy, unlikely
 from ingot.native.pointers import Array, Pointer
 from ingot.native.types import i32, i64
+from ingot.runtime.sync import unlock
 
 COUNT_ERROR = static_error(
     "count_error",
@@ -69,10 +73,12 @@ def launch_separately(
     arguments: Array[Array[Buffer]],
     results: Array[Array[Buffer | None]],
     options: Pointer | None,
-    complete: Array[Event | None],
+    complete: Array[Event | None] | None,
 ) -> Error | None:
-    """Launch the part of each device; an error frees the results of the parts before."""
-    for index in range(executable.num_devices):
+    """Launch parts that do not meet; an error frees the results of the parts before."""
+    count = executable.num_devices
+    events = Array[Event | None].on_stack(count)
+    for index in range(count):
         error = launch(
             executable,
             executable.program,
@@ -81,13 +87,27 @@ def launch_separately(
             options,
             executable.devices[index],
             INLINE,
-            Array[Event].at(complete + 8 * index),
+            Array[Event].at(events + 8 * index),
         )
         if error is not None:
             for earlier in range(index):
                 drop_buffers(results[earlier], executable.num_outputs)
-                release_event(complete[earlier])
+                release_event(events[earlier])
             return error
+    if complete is None:
+        release_events(events, count)
+    else:
+        memcpy(complete, events, 8 * count)
+    return None
+
+
+@inlined
+def check_counts(executable: Executable, num_arguments: i64, num_devices: i64) -> Error | None:
+    """Return an error if an execution has another number of arguments or devices."""
+    if unlikely(num_arguments != executable.num_arguments):
+        return static_reference(COUNT_ERROR)
+    if unlikely(num_devices != executable.num_devices):
+        return static_reference(DEVICES_ERROR)
     return None
 
 
@@ -95,29 +115,31 @@ def launch_separately(
 def execute_slot(args: Any) -> Error | None:
     executable: Executable = args.executable
     mode: i32 = executable.mode
+    lists = args.argument_lists
+    results = args.output_lists
+    options = args.options
+    complete = args.device_complete_events
     if unlikely(mode == MULTI_DEVICE):
         return execute_on_devices(args)
-    if unlikely(args.num_args != executable.num_arguments):
-        return static_reference(COUNT_ERROR)
+    error = check_counts(executable, args.num_args, args.num_devices)
+    if unlikely(error is not None):
+        return error
     if mode == SEPARATE:
-        count = executable.num_devices
-        if unlikely(args.num_devices != count):
-            return static_reference(DEVICES_ERROR)
-        events = Array[Event | None].on_stack(count)
-        error = launch_separately(
-            executable, args.argument_lists, args.output_lists, args.options, events
-        )
-        if error is not None:
-            return error
-        if args.device_complete_events is None:
-            release_events(events, count)
+        return launch_separately(executable, lists, results, options, complete)
+    if mode == IN_TURNS:
+        begin = cycles()
+        fibers = lock_fibers(executable, lists)
+        if fibers is None:
+            error = execute_on_devices(args)
         else:
-            memcpy(args.device_complete_events, events, 8 * count)
-        return None
+            error = launch_in_turns(executable, lists, results, options, complete)
+            unlock(fibers.lock)
+        note_return(executable.devices[executable.num_devices - 1], begin)
+        return error
     device: Device = args.execute_device
     if args.execute_device is None:
         device = executable.default_device
-    arguments = args.argument_lists[0]
+    arguments = lists[0]
     if mode == PATIENT:
         wait_for_data(arguments, executable.num_arguments)
         mode = INLINE
@@ -125,11 +147,11 @@ def execute_slot(args: Any) -> Error | None:
         executable,
         executable.program,
         arguments,
-        args.output_lists[0],
-        args.options,
+        results[0],
+        options,
         device,
         mode,
-        args.device_complete_events,
+        complete,
     )
 
 

@@ -65,12 +65,6 @@ def note_launch(executable: Executable, device: Device) -> bool:
 
 
 @inlined
-def forget_wait(executable: Executable) -> None:
-    """Expect of the next execution of a program that the host does not wait for it."""
-    executable.last_launch = -_REMEMBERED
-
-
-@inlined
 def note_return(device: Device, begin: i64) -> None:
     """Record the return of an Execute that began at the time `begin`."""
     now = cycles()

@@ -37,13 +37,12 @@ from ingot.client.pjrt.native_buffers import (
 from ingot.client.pjrt.native_donation import ExecuteOptions, check_donations
 from ingot.client.pjrt.native_events import READY, release_event
 from ingot.client.pjrt.native_gpu import execute
-from ingot.client.pjrt.native_inline import cycles, forget_wait, note_launch, note_return
+from ingot.client.pjrt.native_inline import cycles, note_launch, note_return
 from ingot.client.pjrt.native_jobs import hold_input, new_job, promise_output
 from ingot.client.pjrt.native_queue import submit
 from ingot.client.pjrt.native_worker import failure_of, load_data
 from ingot.client.pjrt.records import (
     INLINE,
-    LAST_PART,
     MULTI_DEVICE,
     QUEUED,
     Buffer,
@@ -180,17 +179,56 @@ def make_outputs(call: Launch) -> Error | None:
 
 
 @inlined
-def run_now(call: Launch) -> Error | None:
-    """Run the program in this call."""
-    inputs = Buffers.on_stack(call.num_inputs)
+def prepare(call: Launch) -> Error | None:
+    """Begin to use the arguments, note which are donated, and make the outputs; or do nothing."""
+    error = use_arguments(call)
+    if error is not None:
+        return error
+    if call.donates != 0:
+        error = check_donations(
+            call.executable, call.arguments, call.inputs, call.donated, call.options
+        )
+    if error is None:
+        error = make_outputs(call)
+    if error is not None:
+        end_uses(call.arguments, call.num_inputs)
+    return error
+
+
+@inlined
+def run(call: Launch, inputs: Buffers, outputs: Buffers) -> i32:
+    """Run the program in this call; return its status. `inputs` and `outputs` are filled."""
     load_data(call.inputs, call.num_inputs, inputs)
-    outputs = Buffers.on_stack(call.num_outputs)
     load_data(call.outputs, call.num_outputs, outputs)
-    gpu = call.device.gpu
-    status = execute(gpu, call.program, inputs, outputs, call.executable.sizes)
+    return execute(call.device.gpu, call.program, inputs, outputs, call.executable.sizes)
+
+
+@inlined
+def run_now(call: Launch) -> Error | None:
+    """Run the program in this call; return the error of its status."""
+    inputs = Buffers.on_stack(call.num_inputs)
+    outputs = Buffers.on_stack(call.num_outputs)
+    status = run(call, inputs, outputs)
     if unlikely(status != 0):
         return failure_of(call.executable, call.program, status)
     return None
+
+
+@inlined
+def finish(call: Launch) -> None:
+    """Delete the donated arguments, whose storages are freed after their last use; end all uses."""
+    if call.donates != 0:
+        for index in range(call.num_inputs):
+            if call.donated[index] != 0:
+                discard(call.arguments[index])
+    end_uses(call.arguments, call.num_inputs)
+
+
+@inlined
+def abandon(call: Launch) -> None:
+    """Destroy the outputs; end the use of the arguments."""
+    drop_buffers(call.results, call.num_outputs)
+    end_uses(call.arguments, call.num_inputs)
 
 
 @native
@@ -202,7 +240,7 @@ def queue(call: Launch) -> Event | None:
     event = job.event
     job.executable = call.executable
     job.program = call.program
-    job.is_part = i32(call.mode == MULTI_DEVICE or call.mode == LAST_PART)
+    job.is_part = i32(call.mode == MULTI_DEVICE)
     if call.options is not None:
         job.launch_id = ExecuteOptions.at(call.options).launch_id
     for index in range(call.num_inputs):
@@ -219,56 +257,34 @@ def queue(call: Launch) -> Event | None:
 def start(call: Launch, done: Array[Event]) -> Error | None:
     """Run the program now or later; `done[0]` gets an event for its end."""
     is_idle = call.device.unfinished.load("acquire") == 0
-    error = make_outputs(call)
-    if error is not None:
-        return error
     is_awaited = False
     if call.mode != MULTI_DEVICE:
         is_awaited = note_launch(call.executable, call.device)
-    elif call.all_ready == 0 or not is_idle:
-        # The last part would wait in the call for more than the other parts.
-        forget_wait(call.executable)
     # A job that was queued before may still read donated memory.
     is_short = call.mode == INLINE and (call.donates == 0 or is_idle)
-    may_wait = call.mode == QUEUED or call.mode == LAST_PART
-    is_here = is_short or (may_wait and is_awaited and is_idle)
+    is_here = is_short or (call.mode == QUEUED and is_awaited and is_idle)
     if likely(call.all_ready != 0 and is_here):
         error = run_now(call)
-        if error is not None:
-            drop_buffers(call.results, call.num_outputs)
-            return error
-        add_reference(READY)
-        done[0] = READY
-        return None
+        if error is None:
+            add_reference(READY)
+            done[0] = READY
+        return error
     event = queue(call)
     if event is None:
-        drop_buffers(call.results, call.num_outputs)
         return static_reference(START_ERROR)
     done[0] = event
     return None
 
 
 @inlined
-def take_donations(call: Launch) -> None:
-    """Delete the donated arguments; their storages are freed after their last use."""
-    for index in range(call.num_inputs):
-        if call.donated[index] != 0:
-            discard(call.arguments[index])
-
-
-@inlined
-def launch_used(call: Launch, done: Array[Event]) -> Error | None:
-    """Launch an execution whose arguments are in use."""
-    if call.donates != 0:
-        error = check_donations(
-            call.executable, call.arguments, call.inputs, call.donated, call.options
-        )
-        if error is not None:
-            return error
-    error = start(call, done)
-    if error is None and call.donates != 0:
-        take_donations(call)
-    return error
+def describe(call: Launch, executable: Executable, program: Program, device: Device) -> None:
+    """Fill in what is launched, and where."""
+    call.executable = executable
+    call.program = program
+    call.device = device
+    call.donates = executable.donates
+    call.num_inputs = executable.num_arguments
+    call.num_outputs = executable.num_outputs
 
 
 @exported("ingot_pjrt_launch")
@@ -287,27 +303,23 @@ def launch(
     if mode == QUEUED:
         wait_for_backlog(device)
     call = Launch.on_stack()
-    call.executable = executable
-    call.program = program
+    describe(call, executable, program, device)
     call.arguments = arguments
     call.results = results
     call.options = options
-    call.device = device
     call.mode = mode
-    call.donates = executable.donates
-    call.num_inputs = executable.num_arguments
-    call.num_outputs = executable.num_outputs
     call.inputs = Array[Storage].on_stack(executable.num_arguments)
     call.outputs = Array[Storage].on_stack(executable.num_outputs)
     call.donated = Array[i8].on_stack(executable.num_arguments)
-    error = use_arguments(call)
+    error = prepare(call)
     if error is not None:
         return error
     done = Array[Event].on_stack(1)
-    error = launch_used(call, done)
-    end_uses(arguments, executable.num_arguments)
+    error = start(call, done)
     if error is not None:
+        abandon(call)
         return error
+    finish(call)
     if complete is not None:
         add_reference(done[0])
         complete[0] = done[0]

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i8, i32, i64
 from ingot.runtime.cuda.records import CudaStream
-from ingot.runtime.records import Buffers, Program, Runtime
+from ingot.runtime.foreign.collectives.records import Rendezvous
+from ingot.runtime.records import Buffers, Pool, Program, Runtime
 
 GONE = 1 << 62
 """In `Buffer.users`: no new use of the storage may begin; the last user frees it."""
@@ -33,9 +34,9 @@ PATIENT = 3
 SEPARATE = 4
 """Runs on several devices of this process, one after the other in the call: its parts are short,
 and do not meet."""
-LAST_PART = 5
-"""The last part of a MULTI_DEVICE execution of this process alone: runs in the call if the host
-only waits for it."""
+IN_TURNS = 5
+"""As MULTI_DEVICE, of this process alone, but the parts take turns in the call if they are short or
+the host only waits for them (`native_turns`)."""
 
 
 class Counted(Struct):
@@ -235,7 +236,8 @@ class Executable(Counted, name="IngotPjrtExecutable"):
     default_device: Device
     donates: i8  # whether any argument may be donated
     deleted: i8
-    mode: i32  # INLINE, QUEUED, MULTI_DEVICE, PATIENT or SEPARATE
+    is_short: i8  # whether waking a worker takes as long as the program
+    mode: i32  # INLINE, QUEUED, MULTI_DEVICE, PATIENT, SEPARATE or IN_TURNS
     last_launch: i64  # its last execution, by the device's `launches`
     streak: i64  # consecutive executions for which the host waited at once
     num_replicas: i64
@@ -247,11 +249,23 @@ class Executable(Counted, name="IngotPjrtExecutable"):
     fingerprint_size: i64
     devices: Array[Device]  # those of this process that run it
     num_devices: i64
+    parts: Structs[Part] | None  # of executions IN_TURNS, one per device; null: not made
     output_types: Array[i32]
     output_dims: Array[i64]  # of all outputs one after the other
     output_ranks: Array[i64]
     memory_kinds: Pointer  # const char*[num_outputs]
     memory_kind_sizes: Array[i64]
+
+
+class Part(Struct, name="IngotPjrtPart"):
+    """What a device of an execution on several has of its own."""
+
+    program: Program  # a copy, with a runtime record of its own
+    settings: Runtime  # the process's present ones, to be copied there for each execution
+    replica: i64
+    partition: i64
+    rendezvous: Rendezvous
+    pool: Pool  # of the device
 
 
 class Job(Struct, name="IngotPjrtJob"):
@@ -287,5 +301,5 @@ ERROR, EVENT, STORAGE, BUFFER = Error.c_layout, Event.c_layout, Storage.c_layout
 CLIENT, TOPOLOGY, DESCRIPTION = Client.c_layout, Topology.c_layout, Description.c_layout
 DEVICE, MEMORY, EXECUTABLE = Device.c_layout, Memory.c_layout, Executable.c_layout
 OUTPUT, ARGUMENT, FAILURE = Output.c_layout, Argument.c_layout, Failure.c_layout
-LAYOUT = Layout.c_layout
+LAYOUT, PART = Layout.c_layout, Part.c_layout
 GPU = Gpu.c_layout

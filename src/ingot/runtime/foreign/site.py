@@ -2,8 +2,9 @@
 """Foreign calls that are native code: one function with data per call site, or code of its own.
 
 The function is `i32 f(ptr frame, ptr site)`. A call site's address is a thunk of a few instructions
-that adds the site and, when the function fails, asks Python for the text of the error. The thunk's
-code is the same for all, so it is compiled once; only linking is per site.
+that adds the site and, when the function fails, asks Python for the text of the error, unless the
+status is negative. The thunk's code is the same for all, so it is compiled once; only linking is
+per site.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def linked_site(function: int, site: Any, explain: Callable[[int], str]) -> Link
     Args:
         function: address of `i32 f(ptr frame, ptr site)`.
         site: a ctypes structure; it is kept alive with everything that it holds in `kept`.
-        explain: the text of a status that is not 0.
+        explain: the text of a status above 0.
     """
 
     def fail(status: int) -> None:
@@ -127,6 +128,6 @@ def _thunk() -> bytes:
     def fail() -> None:
         f.call(explain, [status])
 
-    f.if_(f.icmp("ne", status, f.const(I32, 0)), fail, likely=False)
+    f.if_(f.icmp("sgt", status, f.const(I32, 0)), fail, likely=False)
     f.ret(status)
     return compile_object(module.text(), TargetSpec.host())

@@ -20,7 +20,7 @@ from ingot.native.operations import unlikely
 from ingot.native.pointers import Atomic, Pointer
 from ingot.native.types import i32, i64
 from ingot.runtime.foreign.collectives import records
-from ingot.runtime.foreign.collectives.exchange import complete, device_of, enter
+from ingot.runtime.foreign.collectives.exchange import complete, device_of, enter, fail, told
 from ingot.runtime.foreign.collectives.records import DONE, Courier, Rendezvous, Site
 from ingot.runtime.foreign.collectives.visit import PENDING, Visit
 from ingot.runtime.records import CallFrame, Runtime
@@ -118,7 +118,7 @@ def leave(runtime: Runtime) -> None:
         return
     if courier.ended.load() == courier.begun.load():
         return
-    meeting.failed.exchange(1, "seq_cst")
+    fail(meeting)
     transport = meeting.transport
     if transport is not None:
         transport.cut(meeting)
@@ -135,7 +135,7 @@ def exchange(frame: CallFrame, site: Site) -> i32:
     courier = courier_of(visit.meeting, visit.device)
     if courier is not None:
         settle(courier)
-    return complete(visit)
+    return told(visit.meeting, complete(visit))
 
 
 @exported("ingot_exchange_start")
@@ -162,7 +162,7 @@ def exchange_done(frame: CallFrame, site: Site) -> i32:
     assert context is not None
     visit = Visit.at(context)
     sleep_while(visit.state, PENDING)
-    return visit.state.load()
+    return told(visit.meeting, visit.state.load())
 
 
 _couriers: dict[int, object] = {}

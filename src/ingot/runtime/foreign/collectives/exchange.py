@@ -26,6 +26,7 @@ from ingot.native.functions import inlined, native
 from ingot.native.operations import likely, memset, unlikely
 from ingot.native.pointers import Array, Atomic, Pointer, Structs, sizeof
 from ingot.native.types import i32, i64
+from ingot.runtime.fibers import Fibers, advance, look, pass_turn
 from ingot.runtime.foreign.collectives.messages import (
     HEADERS_WORDS,
     MESSAGE_WORDS,
@@ -65,9 +66,44 @@ _SPINS = 200
 _PART_WORDS = sizeof(Part) // 8
 
 
+@inlined
+def notify(meeting: Rendezvous) -> None:
+    """Let devices that are fibers look again at what they wait for, after it has changed."""
+    fibers = meeting.fibers
+    if fibers is not None:
+        advance(fibers)
+
+
 @native
-def wait_while(meeting: Rendezvous, word: Atomic[i32], value: i32) -> i32:
+def fail(meeting: Rendezvous) -> None:
+    """Let every device that waits, now or later, give up."""
+    meeting.failed.exchange(1, "seq_cst")
+    notify(meeting)
+
+
+@native
+def pass_turns_while(visit: Visit, fibers: Fibers, word: Atomic[i32], value: i32) -> i32:
+    """Wait as `wait_while` does, on a device that is a fiber."""
+    meeting = visit.meeting
+    index = meeting.slots[visit.device]
+    look(fibers, index)
+    while word.load() == value:
+        if meeting.failed.load() != 0:
+            return OTHER_FAILED
+        if not pass_turn(fibers, index):
+            fail(meeting)
+            return TIMEOUT
+        look(fibers, index)
+    return DONE
+
+
+@native
+def wait_while(visit: Visit, word: Atomic[i32], value: i32) -> i32:
     """Wait while `word` is `value`; return `DONE`, or the status of giving up."""
+    meeting = visit.meeting
+    fibers = meeting.fibers
+    if fibers is not None:
+        return pass_turns_while(visit, fibers, word, value)
     limit = Array[i64].on_stack(2)
     limit[0] = 0
     limit[1] = SLICE_NANOSECONDS
@@ -76,7 +112,7 @@ def wait_while(meeting: Rendezvous, word: Atomic[i32], value: i32) -> i32:
         if meeting.failed.load() != 0:
             return OTHER_FAILED
         if turns > meeting.patience + _SPINS:
-            meeting.failed.store(1)
+            fail(meeting)
             return TIMEOUT
         if turns < _SPINS:
             pause()
@@ -87,10 +123,13 @@ def wait_while(meeting: Rendezvous, word: Atomic[i32], value: i32) -> i32:
 
 
 @inlined
-def count_up(word: Atomic[i32]) -> None:
-    """Increment a counter, which only this thread writes, and wake the threads that wait for it."""
+def count_up(meeting: Rendezvous, word: Atomic[i32]) -> None:
+    """Increment a counter, which only this device writes, and wake the device that waits for it."""
     word.store(word.load("monotonic") + 1)
-    futex_wake(word, 1)
+    if meeting.fibers is None:
+        futex_wake(word, 1)
+    else:
+        notify(meeting)
 
 
 @native
@@ -99,7 +138,7 @@ def give(visit: Visit, other: i64) -> None:
     box = box_of(visit.meeting, visit.device, other)
     box.data = visit.source
     box.key = visit.site.key
-    count_up(box.published)
+    count_up(visit.meeting, box.published)
 
 
 @native
@@ -107,7 +146,7 @@ def open_box(visit: Visit, other: i64) -> i32:
     """Wait until another device of this process offers its operand; keep it from retreating."""
     meeting = visit.meeting
     box = box_of(meeting, other, visit.device)
-    status = wait_while(meeting, box.published, box.taken.load("monotonic"))
+    status = wait_while(visit, box.published, box.taken.load("monotonic"))
     if unlikely(status != DONE):
         return status
     if unlikely(box.key != visit.site.key):
@@ -115,6 +154,7 @@ def open_box(visit: Visit, other: i64) -> i32:
     box.reading.exchange(1, "seq_cst")
     if unlikely(meeting.failed.load("seq_cst") != 0):
         box.reading.store(0)
+        notify(meeting)
         return OTHER_FAILED
     return DONE
 
@@ -124,7 +164,7 @@ def close_box(visit: Visit, other: i64) -> None:
     """Let another device have its operand back."""
     box = box_of(visit.meeting, other, visit.device)
     box.reading.store(0)
-    count_up(box.taken)
+    count_up(visit.meeting, box.taken)
 
 
 @native
@@ -170,6 +210,7 @@ def leave_boxes(visit: Visit, count: i64) -> None:
         device = visit.site.taken[visit.first_source + index]
         if is_neighbour(visit, device):
             box_of(visit.meeting, device, visit.device).reading.store(0)
+    notify(visit.meeting)
 
 
 @native
@@ -216,10 +257,25 @@ def wait_until_taken(visit: Visit) -> i32:
         other = site.given[index]
         if is_neighbour(visit, other):
             box = box_of(meeting, visit.device, other)
-            status = wait_while(meeting, box.taken, box.published.load("monotonic") - 1)
+            status = wait_while(visit, box.taken, box.published.load("monotonic") - 1)
             if unlikely(status != DONE):
                 return status
     return DONE
+
+
+@native
+def wait_for_reader(visit: Visit, reading: Atomic[i32]) -> None:
+    """Wait until another device, which knows that this one gives up, reads its data no more."""
+    fibers = visit.meeting.fibers
+    index = visit.meeting.slots[visit.device]
+    steps: i64 = 0
+    while reading.load("seq_cst") != 0:
+        if fibers is None:
+            steps = wait_step(steps)
+        else:
+            look(fibers, index)
+            if reading.load("seq_cst") != 0:
+                pass_turn(fibers, index)
 
 
 @native
@@ -227,14 +283,11 @@ def retreat(visit: Visit) -> None:
     """Give up: tell all devices, then wait until none reads this device's data."""
     site = visit.site
     meeting = visit.meeting
-    meeting.failed.exchange(1, "seq_cst")
+    fail(meeting)
     for index in range(visit.first_target, visit.end_target):
         other = site.given[index]
         if is_neighbour(visit, other):
-            reading = box_of(meeting, visit.device, other).reading
-            steps: i64 = 0
-            while reading.load("seq_cst") != 0:
-                steps = wait_step(steps)
+            wait_for_reader(visit, box_of(meeting, visit.device, other).reading)
     transport = meeting.transport
     if transport is not None:
         transport.cut(meeting)
@@ -270,7 +323,7 @@ def exchange_of(visit: Visit) -> i32:
         # Other processes take what they are given while this device copies and folds.
         status = take_here(visit, messages, count)
         if unlikely(status != DONE):
-            meeting.failed.store(1)
+            fail(meeting)
         sent = swap(visit, messages, 0, count)
         status = sent if status == DONE else status
     if visit.packed is not None:
@@ -304,9 +357,9 @@ def enter(visit: Visit, frame: CallFrame, site: Site, target: Pointer | None) ->
     if runtime.rendezvous is None:
         return ALONE
     meeting = Rendezvous.at(runtime.rendezvous)
+    visit.meeting = meeting
     if unlikely(meeting.devices != site.devices):
         return OTHER_GRID
-    visit.meeting = meeting
     visit.site = site
     visit.allocate = runtime.allocate
     visit.free = runtime.free
@@ -332,5 +385,22 @@ def complete(visit: Visit) -> i32:
     if visit.is_shared != 0 and status == DONE:
         status = share(visit, target)
     if unlikely(status != DONE):
+        note_culprit(visit.meeting, visit.device, status)
         retreat(visit)
     return status
+
+
+@native
+def note_culprit(meeting: Rendezvous, device: i64, reason: i32) -> None:
+    """Note which of the devices that take turns fails first, and the status of its collective."""
+    if meeting.culprit.compare_exchange(0, device + 1, "acq_rel", "monotonic"):
+        meeting.reason = i64(reason)
+
+
+@inlined
+def told(meeting: Rendezvous, status: i32) -> i32:
+    """Return the status of a call: negative if Python must not be asked for its text here.
+
+    A device that takes turns is a fiber, which must not call Python; see `note_culprit`.
+    """
+    return -status if meeting.fibers is not None else status

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i32, i64
+from ingot.runtime.fibers import Fibers
 from ingot.runtime.records import Meeting
 
 
@@ -163,6 +164,9 @@ class Rendezvous(
         "couriers": "IngotCourier*[local_devices]; null: that device's thread does it all",
         "transport": "null: all devices are of this process",
         "failed": "1: every waiting device gives up",
+        "fibers": "the devices are fibers of a few threads; null: each has a thread",
+        "culprit": "of fibers: 1 + the device that failed first, 0 if none has",
+        "reason": "the status of its collective, 0 if something else failed",
     },
 ):
     """Where the devices of one execution meet."""
@@ -179,6 +183,9 @@ class Rendezvous(
     couriers: Array[Courier | None]
     transport: Transport | None
     failed: Atomic[i32]
+    fibers: Fibers | None
+    culprit: Atomic[i64]
+    reason: i64
 
 
 class Site(

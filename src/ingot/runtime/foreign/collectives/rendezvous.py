@@ -11,8 +11,10 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ingot.runtime.fibers import fibers_of
 from ingot.runtime.foreign.collectives import records
 from ingot.runtime.foreign.collectives.records import SLICE_NANOSECONDS, Box, Transport
+from ingot.runtime.foreign.errors import set_error
 from ingot.runtime.records import RUNTIME
 from ingot.semantics.device_groups import Grid
 from ingot.support.flags import COLLECTIVE_TIMEOUT, PROCESS_TIMEOUT
@@ -130,6 +132,10 @@ class Rendezvous:
         runtime.replica, runtime.partition = replica, partition
         runtime.rendezvous = self.address
 
+    def share_thread(self) -> None:
+        """Let the devices, all of this process, take turns on the thread of the execution."""
+        RENDEZVOUS.write(self.address, "fibers", fibers_of(len(self._network.here)))
+
     @property
     def has_failed(self) -> bool:
         """Whether some device gave up, so that the rendezvous can no longer be used."""
@@ -149,6 +155,13 @@ def give_up(address: int) -> None:
             Transport.c_layout.read(transport, "cut")
         )
         cut(address)
+
+
+def tell_reason(address: int) -> None:
+    """Record why a collective failed, if its device was not to call Python itself."""
+    reason = RENDEZVOUS.read(address, "reason")
+    if reason:
+        set_error(records.explain(reason))
 
 
 def new_rendezvous(
