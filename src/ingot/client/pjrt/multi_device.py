@@ -47,12 +47,16 @@ class _Part:
         replica, partition = self._coordinates
         return PART.structure(
             program=self.program_address,
-            settings=self._shared,
             replica=replica,
             partition=partition,
             rendezvous=self._rendezvous.address,
             pool=self.device.pool.address,
         )
+
+    @property
+    def settings(self) -> int:
+        """The address of the process's own runtime record."""
+        return self._shared
 
     def begin(self, num_local: int) -> None:
         """Copy the process's present settings; the program runs on `num_local` devices here."""
@@ -65,10 +69,11 @@ class _Part:
 
 def give_up(program: int) -> None:
     """Make the devices that wait for a failed part fail; `program` is that part's record."""
-    rendezvous = RUNTIME.read(PROGRAM.read(program, "runtime"), "rendezvous")
+    runtime = PROGRAM.read(program, "runtime")
+    rendezvous = RUNTIME.read(runtime, "rendezvous")
     if rendezvous:
         meeting.give_up(rendezvous)
-        meeting.tell_reason(rendezvous)
+        meeting.tell_reason(runtime)
 
 
 class Execution:
@@ -89,6 +94,8 @@ class Execution:
             else (),
         )
         self._parts = [_Part(executable, n, self._rendezvous) for n in network.here]
+        if executable.structure.mode == IN_TURNS:
+            self._rendezvous.use_fibers(self._parts[0].settings)
         self._events = (ctypes.c_void_p * len(self._parts))()
 
     def queue(self, args: Any) -> int:
@@ -145,8 +152,8 @@ class Turns:
         options, network = executable.source.options, executable.network
         grid = Grid(options.num_replicas, options.num_partitions)
         rendezvous = new_rendezvous(grid, network=network)
-        rendezvous.share_thread()
         self._parts = [_Part(executable, number, rendezvous) for number in network.here]
+        rendezvous.use_fibers(self._parts[0].settings)
         self._rows = (PART.structure * len(self._parts))(*[part.row for part in self._parts])
         executable.set(parts=ctypes.addressof(self._rows))
 

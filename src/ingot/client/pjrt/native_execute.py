@@ -17,7 +17,7 @@ from ingot.client.pjrt.native_buffers import pending_event, unuse, use
 from ingot.client.pjrt.native_events import release_event, wait_for
 from ingot.client.pjrt.native_inline import cycles, note_return
 from ingot.client.pjrt.native_launch import drop_buffers, launch
-from ingot.client.pjrt.native_turns import launch_in_turns, lock_fibers
+from ingot.client.pjrt.native_turns import launch_in_turns, lock_stacks
 from ingot.client.pjrt.native_worker import drop_executable, release_events
 from ingot.client.pjrt.records import (
     IN_TURNS,
@@ -128,12 +128,12 @@ def execute_slot(args: Any) -> Error | None:
         return launch_separately(executable, lists, results, options, complete)
     if mode == IN_TURNS:
         begin = cycles()
-        fibers = lock_fibers(executable, lists)
-        if fibers is None:
+        stacks = lock_stacks(executable, lists)
+        if stacks is None:
             error = execute_on_devices(args)
         else:
             error = launch_in_turns(executable, lists, results, options, complete)
-            unlock(fibers.lock)
+            unlock(stacks.lock)
         note_return(executable.devices[executable.num_devices - 1], begin)
         return error
     device: Device = args.execute_device

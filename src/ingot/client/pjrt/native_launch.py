@@ -196,19 +196,14 @@ def prepare(call: Launch) -> Error | None:
 
 
 @inlined
-def run(call: Launch, inputs: Buffers, outputs: Buffers) -> i32:
-    """Run the program in this call; return its status. `inputs` and `outputs` are filled."""
-    load_data(call.inputs, call.num_inputs, inputs)
-    load_data(call.outputs, call.num_outputs, outputs)
-    return execute(call.device.gpu, call.program, inputs, outputs, call.executable.sizes)
-
-
-@inlined
 def run_now(call: Launch) -> Error | None:
-    """Run the program in this call; return the error of its status."""
+    """Run the program in this call."""
     inputs = Buffers.on_stack(call.num_inputs)
+    load_data(call.inputs, call.num_inputs, inputs)
     outputs = Buffers.on_stack(call.num_outputs)
-    status = run(call, inputs, outputs)
+    load_data(call.outputs, call.num_outputs, outputs)
+    gpu = call.device.gpu
+    status = execute(gpu, call.program, inputs, outputs, call.executable.sizes)
     if unlikely(status != 0):
         return failure_of(call.executable, call.program, status)
     return None

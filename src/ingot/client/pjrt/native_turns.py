@@ -2,13 +2,11 @@
 """Executions on several devices that take turns in the call, as native functions.
 
 The devices are fibers of the host's thread: each runs until it waits for another one at a
-collective (`runtime.fibers`). Waking a thread for each would take longer than a short program, and
-if there are more devices than CPUs, their threads would wait for each other's CPU at every
-collective. An execution that cannot begin at once, or that is long and not awaited, goes to the
-workers (`multi_device`).
+collective (`runtime.foreign.collectives.turns`). An execution that cannot begin at once, or that is
+long and not awaited, goes to the workers (`multi_device`).
 
 Invariant: the records of the parts are used by one execution at a time, which holds the lock of the
-fibers; after an execution that failed they are not used again, because devices gave up half-way.
+stacks; after an execution that failed they are not used again, because devices gave up half-way.
 """
 
 from __future__ import annotations
@@ -17,31 +15,21 @@ from ingot.client.pjrt.emit import add_reference
 from ingot.client.pjrt.native_buffers import is_ready, unuse, use
 from ingot.client.pjrt.native_events import READY
 from ingot.client.pjrt.native_inline import note_launch
-from ingot.client.pjrt.native_launch import Launch, abandon, describe, finish, prepare, run
-from ingot.client.pjrt.native_worker import failure_of
+from ingot.client.pjrt.native_launch import Launch, abandon, describe, finish, prepare
+from ingot.client.pjrt.native_worker import failure_of, load_data
 from ingot.client.pjrt.records import Buffer, Error, Event, Executable, Part, Storage
 from ingot.native.functions import inlined, native
-from ingot.native.operations import memcpy, unlikely
+from ingot.native.operations import memcpy
 from ingot.native.pointers import Array, Pointer, Structs, sizeof
-from ingot.native.types import i8, i32, i64
-from ingot.runtime.fibers import Fibers, run_fibers
-from ingot.runtime.foreign.collectives.exchange import fail, note_culprit
-from ingot.runtime.foreign.collectives.records import DONE, Rendezvous
+from ingot.native.types import i8, i64
+from ingot.runtime.fibers import Fibers
+from ingot.runtime.foreign.collectives.exchange import device_of
+from ingot.runtime.foreign.collectives.records import Rendezvous, Turn
+from ingot.runtime.foreign.collectives.turns import run_turns
 from ingot.runtime.records import Buffers, Runtime
 from ingot.runtime.sync import try_lock, unlock
 
-
-class Turn(Launch, name="IngotPjrtTurn"):
-    """The launch of a part."""
-
-    number: i64
-    rendezvous: Rendezvous
-    input_data: Buffers
-    output_data: Buffers
-    status: i32
-
-
-_TURN_WORDS = sizeof(Turn) // 8
+_LAUNCH_WORDS = sizeof(Launch) // 8
 
 
 @native
@@ -74,7 +62,7 @@ def enter(part: Part, shares: i64) -> None:
     `shares` are the parts that run at the same time: each has that share of the threads.
     """
     runtime = part.program.runtime
-    settings = part.settings
+    settings = part.rendezvous.settings
     memcpy(runtime, settings, sizeof(Runtime))
     if shares > 1:
         threads = settings.num_threads // shares
@@ -86,33 +74,29 @@ def enter(part: Part, shares: i64) -> None:
     runtime.rendezvous = part.rendezvous
 
 
-@native
-def run_part(argument: Pointer) -> None:
-    """Run one part: what a fiber does."""
-    turn = Turn.at(argument)
-    status = run(turn, turn.input_data, turn.output_data)
-    turn.status = status
-    if unlikely(status != 0):
-        note_culprit(turn.rendezvous, turn.number, DONE)
-        fail(turn.rendezvous)
+@inlined
+def fill(turn: Turn, call: Launch, part: Part, inputs: Buffers, outputs: Buffers) -> None:
+    """Fill in what a fiber runs; `inputs` and `outputs` have room for the addresses."""
+    load_data(call.inputs, call.num_inputs, inputs)
+    load_data(call.outputs, call.num_outputs, outputs)
+    turn.program = call.program
+    turn.inputs = inputs
+    turn.outputs = outputs
+    turn.sizes = call.executable.sizes
+    turn.rendezvous = part.rendezvous
+    turn.device = device_of(part.rendezvous, part.program.runtime)
 
 
 @native
-def run_parts(executable: Executable, turns: Structs[Turn], parts: Structs[Part]) -> Error | None:
+def run_parts(executable: Executable, meeting: Rendezvous) -> Error | None:
     """Run all parts; return the error of the one that failed first."""
-    fibers = parts[0].rendezvous.fibers
-    assert fibers is not None
-    settings = parts[0].settings
-    fibers.function = run_part
-    count = executable.num_devices
-    threads = settings.num_threads if settings.num_threads < count else count
-    fibers.threads = i64(1) if executable.is_short != 0 else threads
-    run_fibers(fibers, turns, sizeof(Turn), settings)
-    culprit = turns[0].rendezvous.culprit.load()
+    is_short = executable.is_short != 0
+    run_turns(meeting, i64(1) if is_short else meeting.settings.num_threads)
+    culprit = meeting.culprit.load()
     if culprit == 0:
         return None
     executable.parts = None
-    failed = turns[culprit - 1]
+    failed = meeting.turns[meeting.slots[culprit - 1]]
     return failure_of(executable, failed.program, failed.status)
 
 
@@ -128,37 +112,40 @@ def launch_parts(
     count = executable.num_devices
     num_inputs = executable.num_arguments
     num_outputs = executable.num_outputs
-    turns = Structs[Turn].at(Array[i64].on_stack(count * _TURN_WORDS))
+    shares = i64(1) if executable.is_short != 0 else count
+    calls = Structs[Launch].at(Array[i64].on_stack(count * _LAUNCH_WORDS))
     inputs = Array[Storage].on_stack(count * num_inputs)
     outputs = Array[Storage].on_stack(count * num_outputs)
     donated = Array[i8].on_stack(count * num_inputs)
     input_data = Buffers.on_stack(count * num_inputs)
     output_data = Buffers.on_stack(count * num_outputs)
     for number in range(count):
-        turn = turns[number]
-        enter(parts[number], i64(1) if executable.is_short != 0 else count)
-        describe(turn, executable, parts[number].program, executable.devices[number])
-        turn.arguments = arguments[number]
-        turn.results = results[number]
-        turn.options = options
-        turn.inputs = Array[Storage].at(inputs + 8 * number * num_inputs)
-        turn.outputs = Array[Storage].at(outputs + 8 * number * num_outputs)
-        turn.donated = Array[i8].at(donated + number * num_inputs)
-        turn.input_data = Buffers.at(input_data + 8 * number * num_inputs)
-        turn.output_data = Buffers.at(output_data + 8 * number * num_outputs)
-        turn.number = number
-        turn.rendezvous = parts[number].rendezvous
-        error = prepare(turn)
+        call = calls[number]
+        part = parts[number]
+        first_input = number * num_inputs
+        first_output = number * num_outputs
+        enter(part, shares)
+        describe(call, executable, part.program, executable.devices[number])
+        call.arguments = arguments[number]
+        call.results = results[number]
+        call.options = options
+        call.inputs = Array[Storage].at(inputs + 8 * first_input)
+        call.outputs = Array[Storage].at(outputs + 8 * first_output)
+        call.donated = Array[i8].at(donated + first_input)
+        error = prepare(call)
         if error is not None:
             for earlier in range(number):
-                abandon(turns[earlier])
+                abandon(calls[earlier])
             return error
-    error = run_parts(executable, turns, parts)
+        data = Buffers.at(input_data + 8 * first_input)
+        made = Buffers.at(output_data + 8 * first_output)
+        fill(part.rendezvous.turns[number], call, part, data, made)
+    error = run_parts(executable, parts[0].rendezvous)
     for number in range(count):
         if error is None:
-            finish(turns[number])
+            finish(calls[number])
         else:
-            abandon(turns[number])
+            abandon(calls[number])
     return error
 
 
@@ -170,7 +157,7 @@ def launch_in_turns(
     options: Pointer | None,
     complete: Array[Event] | None,
 ) -> Error | None:
-    """Launch an execution whose fibers are locked; `complete` gets the events unless it is null."""
+    """Launch an execution whose stacks are locked; `complete` gets the events unless it is null."""
     parts = executable.parts
     assert parts is not None
     error = launch_parts(executable, arguments, results, options, parts)
@@ -182,18 +169,18 @@ def launch_in_turns(
 
 
 @inlined
-def lock_fibers(executable: Executable, arguments: Array[Array[Buffer]]) -> Fibers | None:
-    """Lock the fibers of an execution if it is to run in the call; return them, or null if not."""
+def lock_stacks(executable: Executable, arguments: Array[Array[Buffer]]) -> Fibers | None:
+    """Lock the stacks of an execution if it is to run in the call; return them, or null if not."""
     parts = executable.parts
     is_awaited = note_launch(executable, executable.devices[executable.num_devices - 1])
     if parts is None or (executable.is_short == 0 and not is_awaited):
         return None
-    fibers = parts[0].rendezvous.fibers
-    assert fibers is not None
-    if not try_lock(fibers.lock):
+    stacks = parts[0].rendezvous.stacks
+    assert stacks is not None
+    if not try_lock(stacks.lock):
         return None
     # The execution before may have failed.
     if executable.parts is not None and can_begin(executable, arguments):
-        return fibers
-    unlock(fibers.lock)
+        return stacks
+    unlock(stacks.lock)
     return None

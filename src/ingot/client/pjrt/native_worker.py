@@ -27,6 +27,9 @@ from ingot.native.pointers import Array, Pointer
 from ingot.native.types import i32, i64
 from ingot.runtime.entries import ingot_free
 from ingot.runtime.execution import CANCELLED_TEXT
+from ingot.runtime.foreign.collectives.exchange import fail
+from ingot.runtime.foreign.collectives.records import Rendezvous
+from ingot.runtime.foreign.collectives.turns import run_part
 from ingot.runtime.records import Buffers, Program
 from ingot.runtime.sync import futex_wait, lock, pause, unlock
 from ingot.runtime.threads import start_detached
@@ -74,6 +77,16 @@ def load_data(storages: Array[Storage], count: i64, data: Buffers) -> None:
 
 
 @native
+def leave(job: Job) -> None:
+    """Let the other devices of an execution not wait for a part that does not run."""
+    program = job.program
+    if job.is_part != 0 and program is not None:
+        rendezvous = program.runtime.rendezvous
+        if rendezvous is not None:
+            fail(Rendezvous.at(rendezvous))
+
+
+@native
 def run(job: Job) -> Error | None:
     """Wait for the inputs of a job and run it; return null or a reference to an error."""
     for index in range(job.num_inputs):
@@ -82,6 +95,7 @@ def run(job: Job) -> Error | None:
             wait_for(event)
             error = error_of(event)
             if error is not None:
+                leave(job)
                 return error
     inputs = Buffers.on_stack(job.num_inputs)
     load_data(job.inputs, job.num_inputs, inputs)
@@ -101,7 +115,12 @@ def run(job: Job) -> Error | None:
     assert program is not None
     outputs = Buffers.on_stack(job.num_outputs)
     load_data(job.outputs, job.num_outputs, outputs)
-    status = execute(job.device.gpu, program, inputs, outputs, executable.sizes)
+    gpu = job.device.gpu
+    status: i32 = 0
+    if job.is_part != 0 and gpu is None:
+        status = run_part(program, inputs, outputs, executable.sizes)
+    else:
+        status = execute(gpu, program, inputs, outputs, executable.sizes)
     if unlikely(status != 0):
         return failure_of(executable, program, status)
     return None

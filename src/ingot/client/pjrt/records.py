@@ -261,7 +261,6 @@ class Part(Struct, name="IngotPjrtPart"):
     """What a device of an execution on several has of its own."""
 
     program: Program  # a copy, with a runtime record of its own
-    settings: Runtime  # the process's present ones, to be copied there for each execution
     replica: i64
     partition: i64
     rendezvous: Rendezvous
@@ -273,7 +272,7 @@ class Job(Struct, name="IngotPjrtJob"):
 
     next: Job | None
     device: Device  # whose queue it is for
-    is_part: i32  # 1: a part of an execution on several devices
+    is_part: i32  # 1: a part of an execution on several devices, of a program that has a rendezvous
     deferred: i32  # 1: it waits outside of the queue, and holds its inputs
     launch_id: i32  # the host's number of the execution
     executable: Executable | None  # null: copy `bytes` from the only input to `target`

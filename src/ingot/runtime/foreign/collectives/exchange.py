@@ -385,14 +385,15 @@ def complete(visit: Visit) -> i32:
     if visit.is_shared != 0 and status == DONE:
         status = share(visit, target)
     if unlikely(status != DONE):
-        note_culprit(visit.meeting, visit.device, status)
+        if visit.meeting.fibers is not None:
+            note_culprit(visit.meeting, visit.device, status)
         retreat(visit)
     return status
 
 
 @native
 def note_culprit(meeting: Rendezvous, device: i64, reason: i32) -> None:
-    """Note which of the devices that take turns fails first, and the status of its collective."""
+    """Note which of the devices fails first, and the status of its collective."""
     if meeting.culprit.compare_exchange(0, device + 1, "acq_rel", "monotonic"):
         meeting.reason = i64(reason)
 
@@ -401,6 +402,6 @@ def note_culprit(meeting: Rendezvous, device: i64, reason: i32) -> None:
 def told(meeting: Rendezvous, status: i32) -> i32:
     """Return the status of a call: negative if Python must not be asked for its text here.
 
-    A device that takes turns is a fiber, which must not call Python; see `note_culprit`.
+    A fiber must not call Python; see `note_culprit`.
     """
     return -status if meeting.fibers is not None else status

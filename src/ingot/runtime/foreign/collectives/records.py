@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i32, i64
 from ingot.runtime.fibers import Fibers
-from ingot.runtime.records import Meeting
+from ingot.runtime.records import Buffers, Meeting, Program, Runtime
 
 
 class Box(
@@ -148,6 +148,18 @@ class Courier(
     last: Pointer | None
 
 
+class Turn(Struct, name="IngotTurn"):
+    """A device's part of an execution, which a fiber runs."""
+
+    program: Program
+    inputs: Buffers
+    outputs: Buffers
+    sizes: Array[i64]
+    rendezvous: Rendezvous
+    device: i64
+    status: i32
+
+
 class Rendezvous(
     Meeting,
     name="IngotRendezvous",
@@ -164,7 +176,12 @@ class Rendezvous(
         "couriers": "IngotCourier*[local_devices]; null: that device's thread does it all",
         "transport": "null: all devices are of this process",
         "failed": "1: every waiting device gives up",
-        "fibers": "the devices are fibers of a few threads; null: each has a thread",
+        "stacks": "what the devices run on as fibers; null: each has a thread",
+        "fibers": "the same while they run, else null",
+        "settings": "the process's, whose pool runs fibers",
+        "turns": "IngotTurn[local_devices]: what each fiber runs",
+        "arrived": "devices whose turn is filled in; they run once all have arrived",
+        "rounds": "how often fibers have run",
         "culprit": "of fibers: 1 + the device that failed first, 0 if none has",
         "reason": "the status of its collective, 0 if something else failed",
     },
@@ -183,7 +200,12 @@ class Rendezvous(
     couriers: Array[Courier | None]
     transport: Transport | None
     failed: Atomic[i32]
+    stacks: Fibers | None
     fibers: Fibers | None
+    settings: Runtime
+    turns: Structs[Turn]
+    arrived: Atomic[i32]
+    rounds: Atomic[i32]
     culprit: Atomic[i64]
     reason: i64
 

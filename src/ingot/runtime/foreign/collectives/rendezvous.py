@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ingot.runtime.fibers import fibers_of
 from ingot.runtime.foreign.collectives import records
-from ingot.runtime.foreign.collectives.records import SLICE_NANOSECONDS, Box, Transport
+from ingot.runtime.foreign.collectives.records import SLICE_NANOSECONDS, Box, Transport, Turn
 from ingot.runtime.foreign.errors import set_error
 from ingot.runtime.records import RUNTIME
 from ingot.semantics.device_groups import Grid
@@ -108,6 +108,7 @@ class Rendezvous:
         count = len(network.here)
         self._memory, self.address = RENDEZVOUS.on_line(count * count * Box.c_layout.size)
         self._network = network
+        self._turns: Any = None
         self._couriers = array("q", couriers or [0] * count)
         fields = {
             **network.fields,
@@ -132,9 +133,21 @@ class Rendezvous:
         runtime.replica, runtime.partition = replica, partition
         runtime.rendezvous = self.address
 
-    def share_thread(self) -> None:
-        """Let the devices, all of this process, take turns on the thread of the execution."""
-        RENDEZVOUS.write(self.address, "fibers", fibers_of(len(self._network.here)))
+    def use_fibers(self, settings: int) -> None:
+        """Let the devices, all of this process, be fibers of the threads of a pool.
+
+        Args:
+            settings: address of the process's `IngotRuntime`, which has the pool.
+        """
+        count = len(self._network.here)
+        self._turns = (Turn.c_layout.structure * count)()
+        fields = {
+            "stacks": fibers_of(count),
+            "settings": settings,
+            "turns": ctypes.addressof(self._turns),
+        }
+        for name, value in fields.items():
+            RENDEZVOUS.write(self.address, name, value)
 
     @property
     def has_failed(self) -> bool:
@@ -157,9 +170,19 @@ def give_up(address: int) -> None:
         cut(address)
 
 
-def tell_reason(address: int) -> None:
-    """Record why a collective failed, if its device was not to call Python itself."""
+def tell_reason(runtime: int) -> None:
+    """Record why a collective failed, if its device was a fiber, which does not call Python.
+
+    Args:
+        runtime: address of the `IngotRuntime` of the failed execution, which has a rendezvous.
+    """
+    address = RUNTIME.read(runtime, "rendezvous")
+    culprit = RENDEZVOUS.read(address, "culprit")
+    if culprit == 0:
+        return
     reason = RENDEZVOUS.read(address, "reason")
+    if culprit != device_number(runtime) + 1:
+        reason = records.OTHER_FAILED
     if reason:
         set_error(records.explain(reason))
 
