@@ -20,8 +20,6 @@ Invariant: each sum adds its products in order of k, as in every other contracti
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.analysis.library import MIN_VECTOR_BITS, VECTORS
 from ingot.kernel.contraction.operands import cell_bits, stores_sums
 from ingot.kernel.contraction.product_blocks import (
@@ -105,7 +103,7 @@ class Product(Numbered):
         rest: columns that are left over behind the whole register blocks.
     """
 
-    NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
+    NAMES = PARAMETERS
 
     form: ProductVariant
     operands: tuple[int, int]

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from ingot.analysis.direct_convolution import (
     DIMENSIONS,
@@ -65,7 +64,7 @@ __all__ = [
 class DirectPart(Numbered):
     """A part of a convolution that is summed directly."""
 
-    NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
+    NAMES = PARAMETERS
 
 
 @record

@@ -15,7 +15,6 @@ Invariant: each sum adds its products in order of images and positions.
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 from ingot.analysis.filter_gradient import has_enough_channels
 from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
@@ -75,7 +74,7 @@ class FilterGradient(Numbered):
         rest: columns that are left over behind the whole panels.
     """
 
-    NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
+    NAMES = PARAMETERS
 
     element: DType
     lanes: int

@@ -23,8 +23,6 @@ Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks (2015)
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
 from ingot.hlo.dim import Dim, ceil_div, maximum
 from ingot.hlo.dtype import DType
@@ -92,7 +90,7 @@ class Winograd(Numbered):
         scratch_bytes: bytes of scratch.
     """
 
-    NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
+    NAMES = PARAMETERS
 
     element: DType
     lanes: int

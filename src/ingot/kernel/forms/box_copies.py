@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import ClassVar
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Expr, walk
@@ -62,7 +61,7 @@ class Box(Numbered):
     of them, `from_d` and `to_d` apart; those of one position stand between the first and the last.
     """
 
-    NAMES: ClassVar[tuple[str, ...]] = (
+    NAMES = (
         *("source", "result", "pattern", "run", "from", "to"),
         *("count_0", "count_1", "count_2"),
         *("from_0", "from_1", "from_2"),

@@ -14,7 +14,6 @@ Source: xla/service/gpu/transforms/double_buffer_loop_unrolling.cc.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from ingot.analysis.in_place import shared_operands
 from ingot.hlo.builder import Builder
@@ -41,8 +40,8 @@ LEAST_TRIPS, MOST_OPS = 8, 64
 class DoubleLoops(Pass):
     """Runs bodies twice for each trip where that saves copies of the state."""
 
-    name: ClassVar[str] = "double-loops"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+    name = "double-loops"
+    concerns = frozenset({"while"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Visit every loop."""

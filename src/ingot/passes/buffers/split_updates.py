@@ -10,8 +10,6 @@ Invariant: afterwards every fused update of a parameter is in place (`in_place_o
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.analysis.in_place import updated_parameters
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -27,8 +25,8 @@ SPLIT = "updates-split"
 class SplitUpdates(Pass):
     """Duplicates updated parameters that the fusion also reads elsewhere."""
 
-    name: ClassVar[str] = "split-updates"
-    ensures: ClassVar[frozenset[str]] = frozenset({SPLIT})
+    name = "split-updates"
+    ensures = frozenset({SPLIT})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Visit every fusion."""

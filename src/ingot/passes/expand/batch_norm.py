@@ -10,7 +10,6 @@ Source: xla/service/batchnorm_expander.cc; the formulas of the StableHLO specifi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from ingot.hlo import dim
 from ingot.hlo.builder import Builder, scalar_computation
@@ -114,8 +113,8 @@ _RESULTS: dict[str, Callable[[_Parts], tuple[Instruction, ...]]] = {
 class BatchNormExpander(Expander):
     """Rewrites `batch-norm-training`, `batch-norm-inference` and `batch-norm-grad`."""
 
-    name: ClassVar[str] = "batchnorm_expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset(_RESULTS)
+    name = "batchnorm_expander"
+    concerns = frozenset(_RESULTS)
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the arithmetic."""

@@ -13,8 +13,6 @@ communication operations in MPICH".
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
@@ -238,8 +236,8 @@ _RULES = {
 class CollectiveExpander(Expander):
     """Leaves only collectives of one array, which the runtime does."""
 
-    name: ClassVar[str] = "collective-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset(_RULES) | ops_with(Trait.DEVICE_ID)
+    name = "collective-expander"
+    concerns = frozenset(_RULES) | ops_with(Trait.DEVICE_ID)
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the collectives that the runtime does, and arithmetic."""

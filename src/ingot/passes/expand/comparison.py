@@ -9,8 +9,6 @@ Source: xla/service/comparison_expander.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
@@ -24,8 +22,8 @@ from ingot.support.records import record
 class ComparisonExpander(Pass):
     """Rewrites `compare` with type=TOTALORDER on floats."""
 
-    name: ClassVar[str] = "comparison-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"compare"})
+    name = "comparison-expander"
+    concerns = frozenset({"compare"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""

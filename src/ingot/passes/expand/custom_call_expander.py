@@ -12,7 +12,6 @@ xla/hlo/transforms/expanders/{qr_expander,eigh_expander}.cc.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import F64, S32
@@ -29,8 +28,8 @@ from ingot.support.records import record
 class CustomCallExpander(Expander):
     """Rewrites the custom calls of XLA's client library."""
 
-    name: ClassVar[str] = "custom-call-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
+    name = "custom-call-expander"
+    concerns = frozenset({"custom-call"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the target's computation; the call itself if the target is not one of these."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -32,8 +31,8 @@ from ingot.support.records import record, replace
 class DynamicBoundary(Pass):
     """Gives sizes of their own to the entry's parameters and results."""
 
-    name: ClassVar[str] = "dynamic-boundary"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({BOUNDED})
+    name = "dynamic-boundary"
+    concerns = frozenset({BOUNDED})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the entry's parameters, then its result."""

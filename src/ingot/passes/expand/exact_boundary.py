@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim, symbols_of
@@ -40,8 +39,8 @@ Names = Iterator[str]
 class ExactBoundary(Pass):
     """Gives the entry's parameters and results the sizes that they have."""
 
-    name: ClassVar[str] = "exact-boundary"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({BOUNDED})
+    name = "exact-boundary"
+    concerns = frozenset({BOUNDED})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the entry's parameters, then its result."""

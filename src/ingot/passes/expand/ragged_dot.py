@@ -11,7 +11,7 @@ Source: xla/hlo/transforms/expanders/ragged_dot_rewriter.cc.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import F32, S64
@@ -29,8 +29,8 @@ from ingot.support.records import record
 class RaggedDotRewriter(Expander):
     """Rewrites `ragged-dot`."""
 
-    name: ClassVar[str] = "ragged-dot-rewriter"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"ragged-dot"})
+    name = "ragged-dot-rewriter"
+    concerns = frozenset({"ragged-dot"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the dot of masked operands, or the loop."""

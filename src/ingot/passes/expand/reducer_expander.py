@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
-from typing import ClassVar
 
 from ingot.analysis.scans import is_scan
 from ingot.hlo.builder import Builder, scalar_computation
@@ -165,8 +164,8 @@ _EXPANSIONS: dict[str, _Expansion] = {
 class ReducerExpander(Expander):
     """Rewrites ops whose computation on elements no kernel supports."""
 
-    name: ClassVar[str] = "reducer-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset(_EXPANSIONS)
+    name = "reducer-expander"
+    concerns = frozenset(_EXPANSIONS)
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the results; `op` itself where kernels do it."""

@@ -10,8 +10,6 @@ Source: xla/hlo/builder/lib/prng.cc, xla/service/rng_bit_generator_expander.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo import dim
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
@@ -30,9 +28,9 @@ from ingot.support.records import record
 class RngBitGeneratorExpander(Pass):
     """Rewrites `rng-bit-generator`; the default algorithm is Philox, as on XLA:CPU and XLA:GPU."""
 
-    name: ClassVar[str] = "rng-bit-generator-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"rng-bit-generator"})
-    ensures: ClassVar[frozenset[str]] = frozenset({"no-rng-bits"})
+    name = "rng-bit-generator-expander"
+    concerns = frozenset({"rng-bit-generator"})
+    ensures = frozenset({"no-rng-bits"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""

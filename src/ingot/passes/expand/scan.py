@@ -6,8 +6,6 @@ Source: xla/hlo/transforms/expanders/scan_expander.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import S32
@@ -24,8 +22,8 @@ from ingot.support.records import record
 class ScanToWhile(Expander):
     """Rewrites `scan`."""
 
-    name: ClassVar[str] = "scan_expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"scan"})
+    name = "scan_expander"
+    concerns = frozenset({"scan"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return outputs and carries of the loop."""

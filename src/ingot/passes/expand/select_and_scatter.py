@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -43,8 +42,8 @@ _WHOLE = WindowDimension(1)
 class SelectAndScatterExpander(Pass):
     """Rewrites `select-and-scatter` into windowed reductions and elementwise ops."""
 
-    name: ClassVar[str] = "select-and-scatter-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"select-and-scatter"})
+    name = "select-and-scatter-expander"
+    concerns = frozenset({"select-and-scatter"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""

@@ -19,8 +19,6 @@ Example:
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -33,9 +31,9 @@ from ingot.support.records import record
 class WideConcatenates(Pass):
     """Splits concatenations of many operands into trees."""
 
-    name: ClassVar[str] = "wide-concatenates"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"concatenate"})
-    lowers: ClassVar[bool] = True
+    name = "wide-concatenates"
+    concerns = frozenset({"concatenate"})
+    lowers = True
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Split in every reachable computation."""

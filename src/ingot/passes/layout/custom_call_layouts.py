@@ -13,7 +13,6 @@ Invariant: afterwards the buffers of every custom call are dense row-major array
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
@@ -39,8 +38,8 @@ from ingot.support.records import record, replace
 class CustomCallLayouts(Pass):
     """Makes the layouts of custom calls explicit."""
 
-    name: ClassVar[str] = "custom-call-layouts"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
+    name = "custom-call-layouts"
+    concerns = frozenset({"custom-call"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""

@@ -7,7 +7,6 @@ Source: xla/service/call_inliner.cc, map_inliner.cc, conditional_simplifier.cc.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import PRED
@@ -27,9 +26,9 @@ from ingot.support.records import record, replace
 class CallInliner(Pass):
     """Replaces calls by the bodies of their computations, except those that `unfolding` keeps."""
 
-    name: ClassVar[str] = "call-inliner"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"call"})
-    ensures: ClassVar[frozenset[str]] = frozenset({"flat-calls"})
+    name = "call-inliner"
+    concerns = frozenset({"call"})
+    ensures = frozenset({"flat-calls"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Inline in every reachable computation."""
@@ -40,8 +39,8 @@ class CallInliner(Pass):
 class MapInliner(Pass):
     """Replaces `map` of elementwise computations by their ops on whole arrays."""
 
-    name: ClassVar[str] = "map-inliner"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"map"})
+    name = "map-inliner"
+    concerns = frozenset({"map"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Inline in every reachable computation."""
@@ -102,8 +101,8 @@ def _widened(mapping: Instruction) -> tuple[Instruction, list[Instruction]] | No
 class ConditionalSimplifier(Pass):
     """Inlines the branch of a `conditional` that is known, and branches that are all equal."""
 
-    name: ClassVar[str] = "simplify-conditional"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"conditional"})
+    name = "simplify-conditional"
+    concerns = frozenset({"conditional"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Simplify in every reachable computation."""

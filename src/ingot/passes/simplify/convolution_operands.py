@@ -12,7 +12,6 @@ Source: XLA's ConvOperandSwapper (xla/hlo/transforms/simplifiers/conv_operand_sw
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 from ingot.analysis.direct_convolution import has_many_phases
 from ingot.hlo.builder import Builder
@@ -43,8 +42,8 @@ _OF_RESULT = str.maketrans("fb", "bf")
 class ConvOperandSwapper(Expander):
     """Makes the larger operand of a convolution its input."""
 
-    name: ClassVar[str] = "conv-operand-swapper"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
+    name = "conv-operand-swapper"
+    concerns = frozenset({"convolution"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the convolution with its operands exchanged; itself where that does not pay."""

@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import groupby, product
-from typing import ClassVar
 
 from ingot.analysis.convolution_phases import Phase, has_phases, phases_of
 from ingot.analysis.direct_convolution import has_many_phases, runs_whole, runs_whole_in_f32
@@ -45,8 +44,8 @@ MIN_PRODUCTS = 10_000_000
 class ConvolutionPhases(Pass):
     """Splits convolutions with a dilated input into dense ones."""
 
-    name: ClassVar[str] = "convolution-phases"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
+    name = "convolution-phases"
+    concerns = frozenset({"convolution"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the convolutions of every reachable computation."""

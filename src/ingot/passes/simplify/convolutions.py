@@ -14,8 +14,6 @@ Source: the idea is XLA's ConvCanonicalization (xla/service/cpu/conv_canonicaliz
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.analysis.conv1d import is_conv1d
 from ingot.analysis.filter_gradient import filter_labels, is_of_filter
 from ingot.hlo.builder import Builder
@@ -33,9 +31,9 @@ from ingot.support.records import record, replace
 class ConvolutionCanonicalizer(Pass):
     """Transposes the operands and results of convolutions into the form that kernels take."""
 
-    name: ClassVar[str] = "convolution-canonicalizer"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
-    ensures: ClassVar[frozenset[str]] = frozenset({"native-convolutions"})
+    name = "convolution-canonicalizer"
+    concerns = frozenset({"convolution"})
+    ensures = frozenset({"native-convolutions"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the convolutions of every reachable computation."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from itertools import accumulate
-from typing import ClassVar
 
 from ingot.hlo import dim
 from ingot.hlo.builder import Builder, scalar_computation
@@ -128,9 +127,9 @@ def is_native(dot: Instruction) -> bool:
 class DotCanonicalizer(Pass):
     """Folds transposes into dots and makes every dot native."""
 
-    name: ClassVar[str] = "dot-canonicalizer"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"dot"})
-    ensures: ClassVar[frozenset[str]] = frozenset({"native-dots"})
+    name = "dot-canonicalizer"
+    concerns = frozenset({"dot"})
+    ensures = frozenset({"native-dots"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the dots of every reachable computation."""
@@ -283,8 +282,8 @@ def _replace(dot: Instruction, sides: tuple[Side, Side]) -> None:
 class DotStrengthReduction(Pass):
     """Replaces products of vectors, and products without a sum, by multiply and reduce."""
 
-    name: ClassVar[str] = "dot-strength-reduction"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"dot"})
+    name = "dot-strength-reduction"
+    concerns = frozenset({"dot"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the dots of every reachable computation."""

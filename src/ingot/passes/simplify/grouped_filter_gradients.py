@@ -17,7 +17,6 @@ Example:
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
@@ -42,8 +41,8 @@ MIN_PRODUCTS = 1 << 16
 class GroupedFilterGradients(Expander):
     """Joins groups of filter gradients."""
 
-    name: ClassVar[str] = "grouped-filter-gradients"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
+    name = "grouped-filter-gradients"
+    concerns = frozenset({"convolution"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the blocks of a convolution of fewer groups; itself where that does not pay."""

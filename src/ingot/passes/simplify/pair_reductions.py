@@ -17,8 +17,6 @@ twice.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait
@@ -48,8 +46,8 @@ MOST_OPS = 64
 class PairReductions(Pass):
     """Makes the innermost dimension of a reduction over pairs of rows the last but one."""
 
-    name: ClassVar[str] = "pair-reductions"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"reduce"})
+    name = "pair-reductions"
+    concerns = frozenset({"reduce"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite every reachable computation."""

@@ -17,7 +17,6 @@ order; sums of 16-bit floats stay whole, as they are rounded once.
 from __future__ import annotations
 
 from math import prod
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
@@ -43,8 +42,8 @@ _WHOLE = WindowDimension(1)
 class SeparableWindows(Pass):
     """Folds the last dimension of a large window first, and the others after it."""
 
-    name: ClassVar[str] = "separable-windows"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"reduce-window"})
+    name = "separable-windows"
+    concerns = frozenset({"reduce-window"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite every reachable computation."""

@@ -12,8 +12,6 @@ Source: xla/service/sort_simplifier.cc, xla/service/topk_rewriter.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import product
@@ -38,8 +36,8 @@ LEAST_PART = 8
 class SortSimplifier(Pass):
     """Removes unread operands, makes the dimension the last one, selects a few elements."""
 
-    name: ClassVar[str] = "simplify-sorts"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"sort"})
+    name = "simplify-sorts"
+    concerns = frozenset({"sort"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Simplify the sorts of every reachable computation."""

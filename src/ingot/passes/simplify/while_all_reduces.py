@@ -12,7 +12,6 @@ Source: xla/service/while_loop_all_reduce_code_motion.cc.
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
@@ -37,8 +36,8 @@ from ingot.support.records import record
 class WhileLoopAllReduceCodeMotion(Pass):
     """Moves all-reduces of summands of a loop behind it."""
 
-    name: ClassVar[str] = "while-loop-all-reduce-code-motion"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"all-reduce"})
+    name = "while-loop-all-reduce-code-motion"
+    concerns = frozenset({"all-reduce"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Visit the loops of every reachable computation, inner ones first."""

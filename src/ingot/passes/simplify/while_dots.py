@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -66,8 +65,8 @@ class WhileLoopDotCodeMotion(Pass):
         most_bytes: the most that one loop keeps for all trips.
     """
 
-    name: ClassVar[str] = "while-loop-dot-code-motion"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+    name = "while-loop-dot-code-motion"
+    concerns = frozenset({"while"})
     most_rows: int = 16
     most_rows_of_small: int = 3
     small_bytes: int = 512 << 10

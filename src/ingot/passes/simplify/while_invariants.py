@@ -15,8 +15,6 @@ from are hoisted if they are dear (while_loop_expensive_invariant_code_motion.cc
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, Trait, ops_with
@@ -42,8 +40,8 @@ class WhileLoopInvariantCodeMotion(Pass):
             the state costs as much.
     """
 
-    name: ClassVar[str] = "while-loop-invariant-code-motion"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+    name = "while-loop-invariant-code-motion"
+    concerns = frozenset({"while"})
     least_elements: int = 65
 
     def run(self, module: Module, context: PassContext) -> bool:

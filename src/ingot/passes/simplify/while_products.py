@@ -15,8 +15,6 @@ becomes
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
@@ -38,8 +36,8 @@ class WhileLoopProductLayout(Pass):
         least_elements: smaller matrices are packed in no time.
     """
 
-    name: ClassVar[str] = "while-loop-product-layout"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+    name = "while-loop-product-layout"
+    concerns = frozenset({"while"})
     least_rows: int = 2
     most_rows: int = 64
     least_elements: int = 16_384

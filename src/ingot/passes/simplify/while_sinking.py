@@ -10,8 +10,6 @@ Source: xla/service/while_loop_constant_sinking.cc (which sinks broadcasts of co
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -29,8 +27,8 @@ from ingot.support.records import record
 class WhileLoopConstantSinking(Pass):
     """Repeats elements inside of loops that only read them."""
 
-    name: ClassVar[str] = "while-loop-constant-sinking"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+    name = "while-loop-constant-sinking"
+    concerns = frozenset({"while"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Visit the loops of every reachable computation, inner ones first."""

@@ -14,7 +14,7 @@ Source: ours. XLA has no such pass.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -38,8 +38,8 @@ from ingot.support.records import record
 class WhileLoopStackMotion(Pass):
     """Makes arrays that a loop fills with known rows after the loop."""
 
-    name: ClassVar[str] = "while-loop-stack-motion"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+    name = "while-loop-stack-motion"
+    concerns = frozenset({"while"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Visit the loops of every reachable computation, inner ones first."""

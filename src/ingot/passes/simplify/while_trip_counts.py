@@ -8,8 +8,6 @@ Source: xla/service/while_loop_trip_count_annotator.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.trip_count import trip_count
@@ -21,8 +19,8 @@ from ingot.support.records import record
 class WhileLoopTripCountAnnotator(Pass):
     """Notes how often the body of each loop runs, where that is known."""
 
-    name: ClassVar[str] = "while-loop-trip-count-annotator"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+    name = "while-loop-trip-count-annotator"
+    concerns = frozenset({"while"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Visit every loop; trip counts that a program came with are not trusted."""
