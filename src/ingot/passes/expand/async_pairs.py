@@ -16,8 +16,8 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import find
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.expander import Expander
 from ingot.semantics.channels import require_done_inside
 from ingot.support.records import record
 

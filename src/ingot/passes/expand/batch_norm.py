@@ -16,9 +16,9 @@ from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import size_value
-from ingot.passes.expand.expander import Expander
 from ingot.support.records import record
 
 

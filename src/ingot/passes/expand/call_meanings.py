@@ -12,7 +12,7 @@ from __future__ import annotations
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.passes.expand.expander import Expander
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.passes.simplify.inline import inline
 from ingot.semantics.call_meanings import meaning_of
 from ingot.support.records import record

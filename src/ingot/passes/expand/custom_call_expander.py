@@ -17,8 +17,8 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import F64, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.lapack_calls import lapack_call, lapack_element, succeeded
 from ingot.semantics.custom_calls import config_text, reduced_dimension, wants_largest
 from ingot.support.records import record

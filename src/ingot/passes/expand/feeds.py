@@ -6,7 +6,7 @@ from __future__ import annotations
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.passes.expand.expander import Expander
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.passes.expand.foreign import foreign_call
 from ingot.support.records import record
 

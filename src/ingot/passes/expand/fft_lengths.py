@@ -12,7 +12,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.transforms import FftAttributes
-from ingot.passes.expand.expander import Expander
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.support.records import record, replace
 
 

@@ -17,8 +17,8 @@ from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.linalg import TriangularSolveAttributes
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.lapack_calls import Dims, lapack_call, lapack_element, succeeded
 from ingot.support.records import record
 

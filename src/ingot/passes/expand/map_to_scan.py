@@ -14,8 +14,8 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.passes.expand.element_loops import applied, has_loop
-from ingot.passes.expand.expander import Expander
 from ingot.support.records import record
 
 

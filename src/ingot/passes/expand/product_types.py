@@ -15,7 +15,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait, opcodes
 from ingot.hlo.opset.contraction import summed_type
-from ingot.passes.expand.expander import Expander
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.support.records import record
 
 

@@ -18,8 +18,8 @@ from ingot.hlo.dtype import F32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.dots import RaggedDotAttributes
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.ragged_tiles import is_worth_tiles, running_sums, tiled
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import record

@@ -28,10 +28,10 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
 from ingot.passes.expand.element_loops import applied, converted, has_loop, parts_of, together
-from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.normalization import WIDE_FLOATS, WIDE_SUMS
 from ingot.passes.expand.scatter_scan import scattered
 from ingot.passes.expand.sort_by_rank import sorted_by_rank

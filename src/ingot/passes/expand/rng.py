@@ -22,9 +22,9 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import F32, F64, U64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import Words
-from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.foreign import foreign_call
 from ingot.support.records import record
 

@@ -15,7 +15,7 @@ from ingot.hlo.dtype import F32, F64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import DotAttributes
-from ingot.passes.expand.expander import Expander
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.support.records import record
 
 

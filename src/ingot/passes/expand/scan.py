@@ -12,9 +12,9 @@ from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.transforms import ScanAttributes
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import size_value
-from ingot.passes.expand.expander import Expander
 from ingot.support.records import record
 
 

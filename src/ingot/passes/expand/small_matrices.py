@@ -18,8 +18,8 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.expander import Expander
 from ingot.semantics.custom_calls import config_text
 from ingot.support.records import record
 

@@ -14,8 +14,8 @@ from ingot.hlo.dtype import BF16, F16, F32, S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import TopKAttributes
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.expander import Expander
 from ingot.support.records import record
 
 

@@ -14,8 +14,8 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import F64, S64, U64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.passes.expand.counters import Words
-from ingot.passes.expand.expander import Expander
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import record
 

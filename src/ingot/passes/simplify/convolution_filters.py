@@ -14,8 +14,8 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.window import WindowDimension
-from ingot.passes.expand.expander import Expander
 from ingot.support.records import record, replace
 
 

@@ -33,8 +33,8 @@ from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.window import WindowDimension, window_elements
-from ingot.passes.expand.expander import Expander
 from ingot.passes.simplify.convolutions import has_known_sizes, reordered
 from ingot.support.records import record, replace
 

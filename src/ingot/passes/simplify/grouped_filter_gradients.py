@@ -22,8 +22,8 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.window import window_elements
-from ingot.passes.expand.expander import Expander
 from ingot.passes.simplify.convolutions import has_known_sizes
 from ingot.support.records import record
 

@@ -18,8 +18,8 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import ScatterAttributes
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.expander import Expander
 from ingot.support.records import record
 
 
