@@ -20,7 +20,8 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.op_pass import OpPass
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.passes.simplify.inline import copy_into
 from ingot.passes.simplify.trip_count import element_index
 from ingot.passes.simplify.while_state import is_plain
@@ -37,23 +38,18 @@ LEAST_TRIPS, MOST_OPS = 8, 64
 
 
 @record
-class DoubleLoops(Pass):
+class DoubleLoops(OpPass):
     """Runs bodies twice for each trip where that saves copies of the state."""
 
     name = "double-loops"
     concerns = frozenset({"while"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Visit every loop."""
-        changed = False
-        for computation in module.post_order():
-            for loop in [one for one in computation.instructions if one.opcode == "while"]:
-                changed = _double(loop) or changed
-        return changed
+    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
+        """Double a loop if that saves copies."""
+        return _double(op)
 
 
 def _double(loop: Instruction) -> bool:
-    """Double a loop if that saves copies; return whether it does."""
     trips, body = known_trip_count(loop), loop.attributes.body
     if trips is None or trips < LEAST_TRIPS or not is_plain(loop):
         return False

@@ -19,9 +19,9 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.while_state import hoist, invariants, plain_loops
+from ingot.passes.simplify.while_state import LoopPass, hoist, invariants
 from ingot.support.records import record
 
 _CHEAP = ops_with(Trait.SHAPING, Trait.CONSTANT_LIKE, Trait.TUPLE, also=("copy",))
@@ -32,7 +32,7 @@ _DEAR = ops_with(FusionClass.CONTRACTION, FusionClass.REDUCTION, FusionClass.OPA
 
 
 @record
-class WhileLoopInvariantCodeMotion(Pass):
+class WhileLoopInvariantCodeMotion(LoopPass):
     """Moves invariant instructions out of loops.
 
     Attributes:
@@ -41,17 +41,10 @@ class WhileLoopInvariantCodeMotion(Pass):
     """
 
     name = "while-loop-invariant-code-motion"
-    concerns = frozenset({"while"})
     least_elements: int = 65
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Visit the loops of every reachable computation, inner ones first."""
-        changed = False
-        for loop in plain_loops(module):
-            changed = self._hoist(loop, module) or changed
-        return changed
-
-    def _hoist(self, loop: Instruction, module: Module) -> bool:
+    def rewrite(self, loop: Instruction, module: Module, context: PassContext) -> bool:
+        """Hoist what is worth an element of the state."""
         invariant = invariants(loop.attributes.body)
         hoistable = [
             one
