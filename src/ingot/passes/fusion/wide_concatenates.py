@@ -9,6 +9,7 @@ Invariant: no concatenation has more than `MAX_PARTS` operands.
 
 Example:
     >>> from ingot.hlo.builder import Builder
+    >>> from ingot.hlo.rewrite.pass_base import PassContext
     >>> b = Builder("main")
     >>> joined = b.concatenate(*[b.parameter(0, "f32[2]")] * 100, dimensions=(0,))
     >>> WideConcatenates().run(Module.of("m", b.build(joined)), PassContext())
