@@ -64,7 +64,7 @@ def _double(loop: Instruction) -> bool:
     made = Computation(body.name)
     build = Builder(made)
     state = build.parameter(0, body.parameters[0].shape, body.parameters[0].name)
-    elements = [build.get_tuple_element(state, index=n) for n in range(len(start.operands))]
+    elements = build.elements_of(state)
     first = _step(made, body, elements)
     made.set_root(_step(made, body, first.operands))
     for unused in (first, *elements):

@@ -122,4 +122,4 @@ class BatchNormExpander(Expander):
         found = _RESULTS[op.opcode](parts)
         shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
         results = [parts.narrow(v, s) for v, s in zip(found, shapes, strict=True)]
-        return build.tuple(*results) if op.shape.is_tuple else results[0]
+        return build.value_of(results, op.shape)

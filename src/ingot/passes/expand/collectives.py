@@ -64,10 +64,6 @@ def _folded(
     return result
 
 
-def _joined(values: list[Instruction], op: Instruction, build: Builder) -> Instruction:
-    return build.tuple(*values) if op.shape.is_tuple else values[0]
-
-
 def _each(op: Instruction, build: Builder) -> list[Instruction]:
     """Return the op for each of its operands alone; the op itself if it has one."""
     if not op.shape.is_tuple:
@@ -83,14 +79,14 @@ def _each(op: Instruction, build: Builder) -> list[Instruction]:
 def _all_reduce(op: Instruction, exchange: Exchange) -> Instruction:
     build, values = exchange.build, op.operands
     if exchange.size == 1:
-        return _joined(list(values), op, build)
+        return build.value_of(list(values), op.shape)
     called = op.attributes.to_apply
     if _is_combined(op):
-        return _joined(_combined(op, exchange), op, build)
+        return build.value_of(_combined(op, exchange), op.shape)
     if not exchange.is_even:
-        return _joined([_reduced_unevenly(called, v, exchange) for v in values], op, build)
+        return build.value_of([_reduced_unevenly(called, v, exchange) for v in values], op.shape)
     folded = [_folded(op, exchange.rows(v), 0, v.shape.dims, exchange) for v in values]
-    return _joined(folded, op, build)
+    return build.value_of(folded, op.shape)
 
 
 def _combined(op: Instruction, exchange: Exchange) -> list[Instruction]:
@@ -163,7 +159,7 @@ def _all_gather(op: Instruction, exchange: Exchange) -> Instruction:
     _require_even(op, exchange)
     is_alone = exchange.size == 1
     values = list(op.operands) if is_alone else _each(op, exchange.build)
-    return _joined(values, op, exchange.build)
+    return exchange.build.value_of(values, op.shape)
 
 
 def _reduce_scatter(op: Instruction, exchange: Exchange) -> Instruction:
@@ -173,7 +169,7 @@ def _reduce_scatter(op: Instruction, exchange: Exchange) -> Instruction:
         values = [_scattered(op, value, along, exchange) for value in op.operands]
     else:
         values = _combined(op, exchange)
-    return _joined(values, op, exchange.build)
+    return exchange.build.value_of(values, op.shape)
 
 
 def _scattered(op: Instruction, value: Instruction, along: int, exchange: Exchange) -> Instruction:
@@ -186,14 +182,14 @@ def _scattered(op: Instruction, value: Instruction, along: int, exchange: Exchan
 def _all_to_all(op: Instruction, exchange: Exchange) -> Instruction:
     _require_even(op, exchange)
     if exchange.size == 1:
-        return _joined(list(op.operands), op, exchange.build)
+        return exchange.build.value_of(list(op.operands), op.shape)
     if op.attributes.dimensions:
         return op
     build = exchange.build
     dims = op.operands[0].shape.dims
     rows = [build.reshape_to(value, (1, *dims)) for value in op.operands]
     mixed = exchange.exchange(build.concatenate(*rows, dimensions=(0,)), 0)
-    return _joined(parts_of(mixed, 0, exchange.size, dims, build), op, build)
+    return build.value_of(parts_of(mixed, 0, exchange.size, dims, build), op.shape)
 
 
 def _ragged(op: Instruction, exchange: Exchange) -> Instruction:
@@ -204,7 +200,7 @@ def _ragged(op: Instruction, exchange: Exchange) -> Instruction:
 def _broadcast(op: Instruction, exchange: Exchange) -> Instruction:
     is_alone = exchange.grid.devices == 1
     values = list(op.operands) if is_alone else _each(op, exchange.build)
-    return _joined(values, op, exchange.build)
+    return exchange.build.value_of(values, op.shape)
 
 
 def _permute(op: Instruction, exchange: Exchange) -> Instruction:
@@ -217,8 +213,8 @@ def _permute(op: Instruction, exchange: Exchange) -> Instruction:
     build, pairs = exchange.build, pairs_of(op, exchange.grid)
     if exchange.grid.devices == 1:
         values = [v if pairs else build.full(0, v.shape) for v in op.operands]
-        return _joined(values, op, build)
-    return _joined(_each(op, build), op, build)
+        return build.value_of(values, op.shape)
+    return build.value_of(_each(op, build), op.shape)
 
 
 _RULES = {

@@ -122,8 +122,7 @@ def _approximate_topk(call: Instruction, build: Builder) -> list[Instruction]:
     axis = reduced_dimension(call)
     result = build.sort(*values, dimensions=(axis,), is_stable=True, to_apply=comparator)
     box = tuple((0, size, 1) for size in call.shape.elements[0].dims)
-    parts = [build.element_of(result, number) for number in range(len(values))]
-    return [build.slice(part, slice=box) for part in parts]
+    return [build.slice(part, slice=box) for part in build.elements_of(result)]
 
 
 _EXPANSIONS: dict[str, Callable[[Instruction, Builder], list[Instruction]]] = {

@@ -26,7 +26,6 @@ from ingot.hlo.size_definitions import define_size
 from ingot.passes.expand.dynamic_boundary import (
     at_bounds,
     dynamic_dims,
-    elements_of,
     reopen,
     with_size,
 )
@@ -102,7 +101,7 @@ def _cut(build: Builder, value: Instruction, names: Names) -> Instruction:
     """Return a value whose arrays have their actual sizes."""
     shape = value.shape
     if shape.is_tuple:
-        return build.tuple(*(_cut(build, one, names) for one in elements_of(build, value)))
+        return build.tuple(*(_cut(build, one, names) for one in build.elements_of(value)))
     dims = [dim for _, dim in dynamic_dims([shape])]
     if not dims:
         return value

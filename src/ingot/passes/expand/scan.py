@@ -36,8 +36,7 @@ class ScanToWhile(Expander):
         outputs = [build.full(0, shape) for shape in shapes[: len(shapes) - count]]
         size = (inputs or outputs)[0].shape.dims[dimension]
         if size == 0:
-            found = [*outputs, *carries]
-            return found[0] if op.shape.is_array else build.tuple(*found)
+            return build.value_of([*outputs, *carries], op.shape)
         steps = build.convert_to(size_value(build, size), S32)
         state = build.tuple(build.constant(0, S32), steps, *inputs, *outputs, *carries)
         loop = build.while_(
@@ -45,9 +44,8 @@ class ScanToWhile(Expander):
             condition=module.take(_condition(state.shape)),
             body=module.take(_body(op, state.shape, len(inputs), len(outputs))),
         )
-        first = 2 + len(inputs)
-        results = [build.element_of(loop, first + n) for n in range(len(outputs) + count)]
-        return results[0] if op.shape.is_array else build.tuple(*results)
+        numbers = range(2 + len(inputs), len(state.operands))
+        return build.value_of([build.element_of(loop, n) for n in numbers], op.shape)
 
 
 def _condition(state: Shape) -> Computation:
@@ -61,16 +59,12 @@ def _body(op: Instruction, state: Shape, inputs: int, outputs: int) -> Computati
     (dimension,) = given.dimensions
     b = Builder("scan_body")
     values = b.parameter(0, state)
-    parts = [b.element_of(values, n) for n in range(len(state.elements))]
-    step, steps, rest = parts[0], parts[1], parts[2:]
+    step, steps, *rest = b.elements_of(values)
     one = b.constant(1, S32)
     at = b.subtract(b.subtract(steps, one), step) if given.is_reverse else step
     slices = _Slices(b, at, dimension)
     taken = [slices.slice(value) for value in rest[:inputs]]
-    found = b.call(*taken, *rest[inputs + outputs :], to_apply=given.to_apply)
-    made = [found]
-    if found.shape.is_tuple:
-        made = [b.element_of(found, n) for n in range(len(found.shape.elements))]
+    made = b.elements_of(b.call(*taken, *rest[inputs + outputs :], to_apply=given.to_apply))
     written = [
         slices.updated(whole, value)
         for whole, value in zip(rest[inputs : inputs + outputs], made, strict=False)

@@ -96,8 +96,7 @@ def reordered(
 ) -> Instruction:
     """Return the value's arrays transposed between logical order and memory order."""
     if value.shape.is_tuple:
-        count = len(value.shape.elements)
-        elements = (build.element_of(value, number) for number in range(count))
+        elements = build.elements_of(value)
         return build.tuple(*(reordered(build, e, orders, into=into) for e in elements))
     order = next(orders)
     dimensions = range(value.shape.rank)

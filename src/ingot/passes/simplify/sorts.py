@@ -126,10 +126,8 @@ def _transpose(sort: Instruction, module: Module) -> bool:
         is_stable=sort.attributes.is_stable,
         to_apply=module.take(sort.attributes.to_apply.clone()),
     )
-    numbers = range(len(sort.operands))
-    sorted_parts = [build.element_of(made, n) for n in numbers] if made.shape.is_tuple else [made]
-    parts = [build.transpose(part, dimensions=back) for part in sorted_parts]
-    sort.computation.replace(sort, build.tuple(*parts) if sort.shape.is_tuple else parts[0])
+    parts = [build.transpose(part, dimensions=back) for part in build.elements_of(made)]
+    sort.computation.replace(sort, build.value_of(parts, sort.shape))
     return True
 
 

@@ -98,9 +98,7 @@ def _value(op: Instruction, build: Builder) -> Instruction | None:
         return build.full(0, op.shape)
     values = _VALUES.get(op.opcode)
     made = None if values is None else values(op, build)
-    if made is None:
-        return None
-    return build.tuple(*made) if op.shape.is_tuple else made[0]
+    return None if made is None else build.value_of(made, op.shape)
 
 
 Values = Callable[[Instruction, Builder], Sequence[Instruction] | None]

@@ -264,10 +264,8 @@ class Resharder:
             operands,
             branch_computations=(take(_alone(op)), take(_absent(op, operands.shape))),
         )
-        if not op.shape.is_tuple:
-            return self._shared(build, chosen, device)
-        parts = [build.element_of(chosen, index) for index in range(len(op.shape.elements))]
-        return build.emit("tuple", *(self._shared(build, part, device) for part in parts))
+        parts = [self._shared(build, part, device) for part in build.elements_of(chosen)]
+        return build.value_of(parts, op.shape)
 
     def _shared(self, build: Builder, value: Instruction, device: int) -> Instruction:
         if not value.shape.is_array:
@@ -302,17 +300,15 @@ def _alone(op: Instruction) -> Computation:
     """Return the computation of `op` on the elements of a tuple."""
     build = Builder(f"{op.name}_here", op.metadata)
     given = build.parameter(0, Shape.tuple(tuple(operand.shape for operand in op.operands)))
-    operands = [build.element_of(given, index) for index in range(len(op.operands))]
-    return build.build(build.computation.copy_of(op, operands))
+    return build.build(build.computation.copy_of(op, build.elements_of(given)))
 
 
 def _absent(op: Instruction, given: Shape) -> Computation:
     """Return a computation whose results are zeros, of the shapes of those of `op`."""
     build = Builder(f"{op.name}_elsewhere", op.metadata)
     build.parameter(0, given)
-    if not op.shape.is_tuple:
-        return build.build(_nothing(build, op.shape))
-    return build.build(build.emit("tuple", *(_nothing(build, part) for part in op.shape.elements)))
+    shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
+    return build.build(build.value_of([_nothing(build, shape) for shape in shapes], op.shape))
 
 
 def _nothing(build: Builder, shape: Shape) -> Instruction:
