@@ -2,8 +2,8 @@
 """Folds along a divided dimension: of several operands at once, and of every prefix.
 
 An argmax folds pairs of a value and an index, which no all-reduce does. Each device folds its own
-rows; the devices' results are gathered and folded in turn. A cumulative sum is a fold of prefixes
-(a reduce-window as long as the dimension): each device scans its own rows, and adds the fold of the
+part; the devices' results are gathered and folded in turn. A cumulative sum is a fold of prefixes
+(a reduce-window as long as the dimension): each device scans its own part, and adds the fold of the
 devices before it.
 
 Source: xla/service/spmd/spmd_partitioner.cc (HandleReduce).
@@ -19,6 +19,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.window import WindowDimension
+from ingot.passes.spmd.along import index_along
 from ingot.passes.spmd.division import (
     Annotations,
     Division,
@@ -27,7 +28,6 @@ from ingot.passes.spmd.division import (
     local_shapes,
     whole_shape,
 )
-from ingot.passes.spmd.rows import row_numbers
 from ingot.passes.spmd.sharding import Column, Sharding, count_of, sharding_of
 from ingot.passes.spmd.values import Values
 from ingot.semantics.reducers import is_identity, reducer_opcode
@@ -107,15 +107,15 @@ def scan_parts(values: Values, op: Instruction, division: Division) -> bool:
     backwards = WindowDimension(size, high=size - 1)
     if window[axis] not in (forwards, backwards) or not is_apart(division, column):
         return False
-    is_forwards, rows = window[axis] == forwards, operand.shape.static_dims[axis]
-    low, high = (rows - 1, 0) if is_forwards else (0, rows - 1)
-    window[axis] = WindowDimension(rows, low=low, high=high)
+    is_forwards, part = window[axis] == forwards, operand.shape.static_dims[axis]
+    low, high = (part - 1, 0) if is_forwards else (0, part - 1)
+    window[axis] = WindowDimension(part, low=low, high=high)
     made = values.computation.copy_of(op, [operand, values.convert(start, division.operands[1])])
     values.computation.set_attributes(made, replace(op.attributes, window=tuple(window)))
     values.computation.set_shape(made, operand.shape)
     resharder, build = values.resharder, values.resharder.builder(op)
-    last = rows - 1 if is_forwards else 0
-    total = resharder.rows(made, axis, last, last + 1)
+    last = part - 1 if is_forwards else 0
+    total = resharder.slice(made, axis, last, last + 1)
     target = divided_too(kept, axis, column, rank)
     all_totals = resharder.gather(
         total, target, set(range(rank)) - {axis}, values.subgroups(operand)
@@ -123,7 +123,7 @@ def scan_parts(values: Values, op: Instruction, division: Division) -> bool:
     # Of part p, the parts before are the first p; those behind, the last ones.
     counts = np.array(column, np.int32)
     limit = resharder.of_device(build, counts)
-    index = row_numbers(build, all_totals.shape.static_dims, axis)
+    index = index_along(build, all_totals.shape.static_dims, axis)
     here = build.broadcast_to(limit, all_totals.shape.dims, ())
     is_before = build.compare(index, here, direction="LT" if is_forwards else "GT")
     others = build.select(is_before, all_totals, build.broadcast_to(start, all_totals.shape.dims))
