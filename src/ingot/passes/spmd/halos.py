@@ -24,6 +24,7 @@ from ingot.passes.spmd.division import (
     Division,
     divided_too,
     is_apart,
+    own_axis,
     still_summed,
 )
 from ingot.passes.spmd.folds import scan_parts
@@ -144,12 +145,10 @@ def _replaced(values: Values, op: Instruction, how: _How) -> bool:
     division, dimensions = how
     operand, other = op.operands
     given, kept = values.sharding(operand), division.operands[0]
-    changed = given.changed(kept, operand.shape.rank)
-    along = [dimension for dimension in dimensions if [dimension.operand] == changed]
-    if not along:
-        return False
-    halo = _halo(op, along[0], given)
-    if halo is None or any(kept.column(changed[0])) or not is_apart(division, halo.column):
+    axis = own_axis(division, given, kept, operand.shape.rank)
+    along = [dimension for dimension in dimensions if dimension.operand == axis]
+    halo = _halo(op, along[0], given) if along else None
+    if halo is None:
         return False
     other = values.convert(other, division.operands[1])
     wide = _widened(values, operand, given, halo)
