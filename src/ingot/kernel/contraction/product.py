@@ -45,9 +45,9 @@ from ingot.kernel.contraction.schedule import (
     column_lanes,
     schedule_contraction,
 )
+from ingot.kernel.driver_parameters import DriverParameters
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import ContractionKernel
-from ingot.kernel.numbers import Numbered
 from ingot.llvm.machine_model import L1_STRIDE, L1_WAYS, L2_BYTES, L3_BYTES, PAGE_BYTES, Vectors
 from ingot.support.records import record, replace
 
@@ -91,7 +91,7 @@ WRITTEN_OUT = 8
 
 
 @record
-class Product(Numbered):
+class Product(DriverParameters):
     """A plain product.
 
     Attributes:

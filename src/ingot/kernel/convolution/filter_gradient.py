@@ -23,8 +23,8 @@ from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import most_rows
+from ingot.kernel.driver_parameters import DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
-from ingot.kernel.numbers import Numbered
 from ingot.llvm.machine_model import L2_BYTES, LINE_BYTES, Vectors
 from ingot.support.records import record
 
@@ -63,7 +63,7 @@ of the image are `dilation_0` apart from tap to tap and `plane_step` from positi
 
 
 @record
-class FilterGradient(Numbered):
+class FilterGradient(DriverParameters):
     """How a filter's gradient is summed.
 
     Attributes:
