@@ -158,23 +158,27 @@ def _proper(axes: Mapping[str, Axis] | Sequence[Axis]) -> tuple[Axis, ...]:
 def _result_axes(convolution: Instruction, form: ConvolutionDims) -> dict[str, Axis]:
     """Return the axes behind m by label, in the result's order."""
     sizes = dict(zip(form.output, convolution.shape.dims, strict=True))
-    letters = form.output.replace("f", "")
-    if joins_last_of_result(convolution):
-        last = str(len(form.given.window) - 1)
-        letters = letters.replace(last, "")
-        sizes["b"] = sizes["b"] * sizes[last]
-    return {letter: Axis(f"{M}{letter}", sizes[letter]) for letter in letters}
+    joined = "b" if joins_last_of_result(convolution) else ""
+    return _axes(M, form, sizes, (form.output.replace("f", ""), joined))
 
 
 def _kernel_axes(convolution: Instruction, form: ConvolutionDims) -> dict[str, Axis]:
     """Return the summed axes by label, in the kernel's order."""
     sizes = dict(zip(form.rhs, convolution.operands[1].shape.dims, strict=True))
-    letters = form.rhs.replace("o", "")
-    if joins_last(convolution):
+    joined = "i" if joins_last(convolution) else ""
+    return _axes(K, form, sizes, (form.rhs.replace("o", ""), joined))
+
+
+def _axes(
+    name: str, form: ConvolutionDims, sizes: dict[str, int | Dim], labels: tuple[str, str]
+) -> dict[str, Axis]:
+    """Return the axes of `labels[0]`; the last spatial one is part of `labels[1]`, if given."""
+    letters, joined = labels
+    if joined:
         last = str(len(form.given.window) - 1)
         letters = letters.replace(last, "")
-        sizes["i"] = sizes["i"] * sizes[last]
-    return {letter: Axis(f"{K}{letter}", sizes[letter]) for letter in letters}
+        sizes[joined] = sizes[joined] * sizes[last]
+    return {letter: Axis(f"{name}{letter}", sizes[letter]) for letter in letters}
 
 
 def _rhs(

@@ -76,10 +76,8 @@ def _double(loop: Instruction) -> bool:
     )
     doubled.extra = dict(loop.extra)
     set_trip_count(doubled, trips // 2)
-    caller.transfer_control_deps(loop, doubled)
-    caller.replace_all_uses(loop, doubled)
     before = loop.operands[0]
-    caller.remove(loop)
+    caller.substitute(loop, doubled)
     caller.remove_dead(before)
     return True
 

@@ -245,7 +245,5 @@ def _pair(op: Instruction) -> tuple[Instruction, Instruction]:
     )
     start.run_after(op.control_predecessors)
     op.run_after(())
-    computation.transfer_control_deps(op, done)
-    computation.replace_all_uses(op, done)
-    computation.remove(op)
+    computation.substitute(op, done)
     return start, done

@@ -52,9 +52,7 @@ class MapInliner(Pass):
                 made = _widened(mapping)
                 if made is not None:
                     result, inner = made
-                    computation.transfer_control_deps(mapping, result)
-                    computation.replace_all_uses(mapping, result)
-                    computation.remove(mapping)
+                    computation.substitute(mapping, result)
                     work.extend(one for one in inner if one.parent is not None)
                     changed = True
         return changed

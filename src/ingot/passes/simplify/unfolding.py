@@ -228,9 +228,7 @@ def _call_in_place(fusion: Instruction) -> None:
     build = Builder(computation, fusion.metadata)
     made = build.call(*fusion.operands, to_apply=fusion.attributes.calls)
     made.run_after(fusion.control_predecessors)
-    computation.transfer_control_deps(fusion, made)
-    computation.replace_all_uses(fusion, made)
-    computation.remove(fusion)
+    computation.substitute(fusion, made)
 
 
 def _call_inside(op: Instruction, found: Unfolding, module: Module) -> None:

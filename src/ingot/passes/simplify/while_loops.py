@@ -214,9 +214,7 @@ def _rebuild(
         index = element_index(user, loop)
         if index is not None:
             new = result(same.get(index, index))
-            caller.transfer_control_deps(user, new)
-            caller.replace_all_uses(user, new)
-            caller.remove(user)
+            caller.substitute(user, new)
     if loop.users or loop.is_root:
         parts = [result(same.get(number, number)) for number in range(len(first))]
         caller.replace_all_uses(loop, build.tuple(*parts))
