@@ -111,9 +111,7 @@ def build_convolution_kernel(fused: Computation) -> ConvolutionKernel | Contract
     own = tuple(
         Axis(f"@{number}", 1 if number == ONE else frames.extents[number]) for number in frame
     )
-    positions = tuple(axis for letter, axis in zip(form.output, own, strict=True) if letter != "f")
-    names = {own[form.output.index("f")].name: feature}
-    stores = _on_m(epilogue_stores(lowering, frames, fused), _proper(positions), names)
+    stores = _on_m(epilogue_stores(lowering, frames, fused), own, form, feature)
     product_of_patches = ContractionKernel(
         Axis(BATCH, form.groups),
         Axis(M, product(axis.extent for axis in m_axes)),
@@ -215,10 +213,15 @@ def _is_dense(lhs: Expr, axis: Axis) -> bool:
 
 
 def _on_m(
-    stores: tuple[Store, ...], m_axes: tuple[Axis, ...], features: Indices
+    stores: tuple[Store, ...],
+    own: tuple[Axis, ...],
+    form: ConvolutionDims,
+    feature: int | Dim,
 ) -> tuple[Store, ...]:
-    """Return the stores over m instead of the result's own axes."""
+    """Return the stores over m and `feature` instead of the result's `own` axes."""
+    m_axes = tuple(axis for letter, axis in zip(form.output, own, strict=True) if letter != "f")
+    features = {own[form.output.index("f")].name: feature}
     exprs = [item for store in stores for item in store.exprs]
     indices = [*(store.index for store in stores), *indices_in(exprs)]
-    rename = AxisSubstitution({**positions(runs_of(m_axes, indices), M), **features})
+    rename = AxisSubstitution({**positions(runs_of(_proper(m_axes), indices), M), **features})
     return rename.stores(stores)
