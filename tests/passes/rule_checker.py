@@ -257,7 +257,7 @@ _FREE = frozenset(
 
 
 def cost(module: Module, size: int) -> int:
-    """Return a crude count of work: elements, times ten for transcendental functions."""
+    """Return a crude count of work: elements or operations, times ten for transcendentals."""
     total = 0
     live = {module.entry.root}
     for instruction in reversed(module.entry.post_order()):
@@ -268,7 +268,6 @@ def cost(module: Module, size: int) -> int:
             continue
         weight = 10 if instruction.has(Trait.EXPENSIVE) else 1
         weight = 4 if instruction.opcode in ("divide", "sqrt", "rsqrt") else weight
-        read = instruction.operands if instruction.opcode in ("reduce", "dot") else ()
-        sizes = [item.shape.size for item in (instruction, *read)]
-        total += weight * max(dim.evaluate(given, {"n": size}) for given in sizes)
+        counts = (instruction.shape.size, instruction.definition.flops(instruction))
+        total += weight * max(dim.evaluate(given, {"n": size}) for given in counts)
     return total

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
-from ingot.cpu.strategies.plans import CodePlan, LoopCode
+from ingot.cpu.strategies.plans import CodePlan, LoopCode, loop_code
 from ingot.kernel.expr import walk
 from ingot.kernel.forms.form import GenericKernel, form_of
 from ingot.kernel.ir import LoopKernel
@@ -83,7 +83,7 @@ def _of_loops(plans: Mapping[str, LoopCode]) -> list[KernelCode]:
             found.append(_own(first, plans[first]))
         else:
             values = {name: each.values for name, each in users.items()}
-            plan = LoopCode(form.kernel, plans[first].target, form.schedule)
+            plan = loop_code(form.kernel, plans[first].target, form.schedule)
             found.append(KernelCode(symbol, plan, True, values))
     return found
 

@@ -7,7 +7,7 @@ know what a kernel is. The runner checks the order of passes from their `require
 
 from __future__ import annotations
 
-from ingot.hlo.rewrite.ordering import Order, check_order
+from ingot.hlo.rewrite.ordering import check_order, orders
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.buffers.double_loops import DoubleLoops
 from ingot.passes.buffers.pipeline import BUFFER_PASSES
@@ -28,17 +28,17 @@ PIPELINE = Pipeline(
     ),
 )
 
-ORDER = (
-    Order("constant-folding", "wide-concatenates", "a folded concatenate needs no parts"),
-    Order("wide-concatenates", "fusion", "each part becomes a kernel of its own"),
-    Order("dot-canonicalizer", "fusion", "kernels take products with one batch and one sum"),
-    Order("dot-canonicalizer", "attention-fusion", "it looks for products in that form"),
-    Order("attention-fusion", "fusion", "the rest of attention is fused as anything else"),
-    Order("convolution-canonicalizer", "fusion", "kernels take convolutions in one layout"),
-    Order("float-normalization", "fusion", "kernels compute on types that the CPU has"),
-    Order("while-loop-trip-count-annotator", "fusion", "counters are in kernels after it"),
-    Order("fusion", "double-loops", "what a step reads and writes is known of kernels"),
-    Order("fusion", "flatten-call-graph", "fused computations belong to one kernel each by then"),
-    Order("fusion", "split-updates", "it is the updates inside of fusions that are split"),
-)
+ORDER = orders("""
+    constant-folding < wide-concatenates: a folded concatenate needs no parts
+    wide-concatenates < fusion: each part becomes a kernel of its own
+    dot-canonicalizer < fusion: kernels take products with one batch and one sum
+    dot-canonicalizer < attention-fusion: it looks for products in that form
+    attention-fusion < fusion: the rest of attention is fused as anything else
+    convolution-canonicalizer < fusion: kernels take convolutions in one layout
+    float-normalization < fusion: kernels compute on types that the CPU has
+    while-loop-trip-count-annotator < fusion: counters are in kernels after it
+    fusion < double-loops: what a step reads and writes is known of kernels
+    fusion < flatten-call-graph: fused computations belong to one kernel each by then
+    fusion < split-updates: it is the updates inside of fusions that are split
+""")
 check_order(PIPELINE, ORDER)

@@ -16,7 +16,7 @@ Example:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ingot.hlo.computation import Computation
@@ -184,6 +184,16 @@ class Builder:
         if operand.opcode == "tuple":
             return operand.operands[index]
         return self.emit("get-tuple-element", operand, index=index)
+
+    def elements_of(self, value: Instruction) -> list[Instruction]:
+        """Return the elements of a tuple; a value that is no tuple is its own only element."""
+        if not value.shape.is_tuple:
+            return [value]
+        return [self.element_of(value, index) for index in range(len(value.shape.elements))]
+
+    def value_of(self, elements: Sequence[Instruction], shape: Shape) -> Instruction:
+        """Return a value of `shape` from its elements, as `elements_of` lists them."""
+        return self.emit("tuple", *elements) if shape.is_tuple else elements[0]
 
     def build(self, root: Instruction) -> Computation:
         """Make `root` the result and return the computation."""

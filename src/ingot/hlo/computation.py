@@ -208,6 +208,17 @@ class Computation:
         self.replace_all_uses(old, new)
         self.remove_dead(old)
 
+    def substitute(
+        self, old: Instruction, new: Instruction, effects: Iterable[Instruction] = ()
+    ) -> None:
+        """Let `new` take the place of `old`, which is removed whatever effects it has.
+
+        Its operands stay; see `transfer_control_deps`.
+        """
+        self.transfer_control_deps(old, new, effects)
+        self.replace_all_uses(old, new)
+        self.remove(old)
+
     def transfer_control_deps(
         self, old: Instruction, new: Instruction, effects: Iterable[Instruction] = ()
     ) -> None:

@@ -142,14 +142,14 @@ class Module:
         """Return the computations reachable from the entry, callees before callers."""
         return list(self.analysis(_post_order))
 
-    def find(self, opcode: str) -> Iterator[Instruction]:
-        """Yield the reachable instructions of an opcode, callees and operands first.
+    def find(self, *opcodes: str) -> Iterator[Instruction]:
+        """Yield the reachable instructions of some opcodes, callees and operands first.
 
         Those of a computation are listed before the first is yielded, so that a pass may replace
         them meanwhile.
         """
         for computation in self.post_order():
-            yield from [item for item in computation.post_order() if item.opcode == opcode]
+            yield from [item for item in computation.post_order() if item.opcode in opcodes]
 
     def analysis(self, analyze: Callable[[Module], _Facts]) -> _Facts:
         """Return `analyze(self)`, recomputed only if a computation was edited since."""

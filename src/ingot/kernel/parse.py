@@ -207,14 +207,19 @@ class _Parser(ValueReader):
 
     # ---- the other kinds
 
-    def _contraction(self) -> ContractionKernel:
+    def _sums(self, names: tuple[str, ...]) -> tuple[tuple[Axis, ...], DType, tuple[Buffer, ...]]:
+        """Take the axes, as many as `names`, the type of the sums, and the buffers of a kernel."""
         at = self.reader.skip()
         axes = self._over()
-        if len(axes) != 4:
-            self.reader.fail(f"expected 4 axes: batch, m, n and k, found {len(axes)}", at=at)
+        if len(axes) != len(names):
+            wanted = f"{', '.join(names[:-1])} and {names[-1]}"
+            self.reader.fail(f"expected {len(names)} axes: {wanted}, found {len(axes)}", at=at)
         accumulate = self._in_type()
         self.reader.expect("{", "after the element type")
-        buffers = self._buffers()
+        return axes, accumulate, self._buffers()
+
+    def _contraction(self) -> ContractionKernel:
+        axes, accumulate, buffers = self._sums(("batch", "m", "n", "k"))
         patches = self._patches()
         lhs, rhs = self._named("lhs"), self._named("rhs")
         stores = self._stores()
@@ -222,17 +227,13 @@ class _Parser(ValueReader):
         return ContractionKernel(batch, m, n, k, lhs, rhs, accumulate, stores, buffers, patches)
 
     def _attention(self) -> AttentionKernel:
-        at = self.reader.skip()
-        axes = self._over()
-        if len(axes) != 5:
-            self.reader.fail(f"expected 5 axes: batch, m, n, k and e, found {len(axes)}", at=at)
-        accumulate = self._in_type()
-        self.reader.expect("{", "after the element type")
-        buffers = self._buffers()
+        axes, accumulate, buffers = self._sums(("batch", "m", "n", "k", "e"))
+        batch, m, n, k, e = axes
         lhs, rhs, values, scores, shift, power = map(self._named, ATTENTION_PARTS)
         stores = self._stores()
         return AttentionKernel(
-            *axes, lhs, rhs, values, accumulate, scores, shift, power, stores, buffers
+            *(batch, m, n, k, e, lhs, rhs, values, accumulate),
+            *(scores, shift, power, stores, buffers),
         )
 
     def _stores(self) -> tuple[Store, ...]:

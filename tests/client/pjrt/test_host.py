@@ -13,7 +13,7 @@ import pytest
 from tests.client.pjrt.host import Host, PjrtError, balanced
 
 from ingot.client.pjrt import handles
-from ingot.client.pjrt.c_api import API, HEADER_BYTES, TYPE_CODES, record
+from ingot.client.pjrt.c_api import API, HEADER_BYTES, INVALID_ARGUMENT, TYPE_CODES, record
 from ingot.client.pjrt.plugin import api_address
 from ingot.client.pjrt.records import BUFFER, DEVICE, STORAGE
 from ingot.runtime.native import machine_memory
@@ -305,6 +305,27 @@ def test_compiling_for_a_topology_makes_one_client(host: Host) -> None:
     client = len(handles._objects) - known  # pyright: ignore[reportPrivateUsage]
     host.compile_for(topology, ADD)
     assert len(handles._objects) - known == client + 1  # pyright: ignore[reportPrivateUsage]
+
+
+def _deserialize_topology(host: Host, data: bytes) -> int:
+    address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+    given = {"serialized_topology": address, "serialized_topology_size": len(data)}
+    return host.call("TopologyDescription_Deserialize", **given).topology
+
+
+def test_a_topology_comes_back_from_its_bytes(host: Host) -> None:
+    topology = _deserialize_topology(host, b"2 1")
+    made = host.call("TopologyDescription_GetDeviceDescriptions", topology=topology)
+    assert made.num_descriptions == 3
+    made = host.call("TopologyDescription_Serialize", topology=topology)
+    assert ctypes.string_at(made.serialized_bytes, made.serialized_bytes_size) == b"2 1"
+
+
+@pytest.mark.parametrize("data", [b"", b"two", b"2 -1", b"2 0", b"\xff\x00", b"9" * 5000])
+def test_damaged_bytes_are_no_topology(data: bytes, host: Host) -> None:
+    with pytest.raises(PjrtError, match="the bytes are no topology") as info:
+        _deserialize_topology(host, data)
+    assert info.value.code == INVALID_ARGUMENT
 
 
 def _nested(depth: int) -> str:

@@ -189,9 +189,13 @@ class ClientSlots(Slots):
 
     @slot("PJRT_TopologyDescription_Deserialize")
     def topology_deserialize(self, args: Any) -> None:
-        """Make a topology of bytes."""
+        """Make a topology of the bytes of `topology_serialize`.
+
+        Raises:
+            PjrtError: the bytes are not the numbers of devices of processes (INVALID_ARGUMENT).
+        """
         data = read_bytes(args.serialized_topology, args.serialized_topology_size)
-        processes = Processes(num_devices=tuple(map(int, data.split())))
+        processes = Processes(num_devices=_read_counts(data))
         args.topology = Topology(Platform(self.version, processes)).address
 
     @slot("PJRT_ExecuteContext_Create")
@@ -217,6 +221,20 @@ def _own_devices(options: dict[str, Attribute], most: int = _MAX_DEVICES) -> tup
     if not isinstance(count, int) or not 1 <= count <= most:
         raise PjrtError(INVALID_ARGUMENT, f"num_devices is {count}, not 1 to {most}")
     return count, bool(options.get("asynchronous", True))
+
+
+def _read_counts(data: bytes) -> tuple[int, ...]:
+    """Return the number of devices of each process, from a serialized topology."""
+    words = data.split()
+    are_numbers = all(word.isdigit() and len(word) <= len(str(MOST_DEVICES)) for word in words)
+    counts = tuple(map(int, words)) if are_numbers else ()
+    if not counts or 0 in counts or sum(counts) > MOST_DEVICES:
+        raise PjrtError(
+            INVALID_ARGUMENT,
+            "the bytes are no topology: numbers of devices, from 1 on, with a sum of at most "
+            f"{MOST_DEVICES} were expected, {data[:40]!r} was given",
+        )
+    return counts
 
 
 def _gpus(options: dict[str, Attribute]) -> tuple[Gpu, ...]:

@@ -28,7 +28,7 @@ from ingot.cpu.emit.convolution.winograd import winograd_call, winograd_template
 from ingot.cpu.emit.drivers import DriverCall
 from ingot.cpu.emit.template import template_of
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
-from ingot.cpu.strategies.plans import DriverCode
+from ingot.cpu.strategies.plans import CodePlan, driver_code
 from ingot.cpu.strategies.request import Request
 from ingot.hlo.dtype import F32
 from ingot.kernel.contraction.operands import cell_bits
@@ -50,7 +50,7 @@ from ingot.llvm.target import TargetSpec
 
 _Plan = TypeVar("_Plan")
 
-Driven = LibraryKernel | DriverCode | str
+Driven = LibraryKernel | CodePlan | str
 """The plan of a kernel that a driver runs, or why it does not."""
 
 PLACEMENTS: tuple[Placement, ...] = ("direct", "packed", "transposed")
@@ -97,12 +97,12 @@ def _convolved(
     return _driven(request, call_of(kernel.convolution, result_of_sums(kernel), found))
 
 
-def _driven(request: Request, call: DriverCall) -> LibraryKernel | DriverCode:
+def _driven(request: Request, call: DriverCall) -> LibraryKernel | CodePlan:
     """Return the plan of a driver's call."""
     target, kernel = request.target, general_kernel(request.kernel)
     if call.needs_code:
         assert isinstance(kernel, ContractionKernel), "loop kernels have no code for a driver"
-        return DriverCode(kernel, target, call)
+        return driver_code(kernel, target, call)
     parts = tuple(library_part(target, item) for item in dict.fromkeys(call.needed))
     return LibraryKernel(call.without_code(), parts)
 

@@ -7,7 +7,7 @@ it chooses nothing.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
 
 from ingot.cpu.emit.attention.kernel import emit_attention_kernel
 from ingot.cpu.emit.contraction.kernel import emit_contraction_kernel
@@ -30,112 +30,81 @@ KERNEL_WEIGHT = 40
 """Compile time in rough units: an expression node is 1."""
 
 
-class CodePlan(Protocol):
-    """A kernel whose code is compiled with its program."""
-
-    @property
-    def kernel(self) -> Kernel:
-        """What it computes."""
-        ...
-
-    @property
-    def weight(self) -> int:
-        """How long the code takes to compile, about, in nodes of expressions."""
-        ...
-
-    def emit(self, module: ModuleBuilder, symbol: str) -> EmittedKernel:
-        """Emit the kernel's functions, whose names begin with `symbol`."""
-        ...
+Emit = Callable[[ModuleBuilder, str], EmittedKernel]
+"""Emits the functions of a kernel, whose names begin with a symbol, into a module."""
 
 
 @record
-class LoopCode:
+class CodePlan:
+    """A kernel whose code is compiled with its program.
+
+    Attributes:
+        kernel: what it computes.
+        weight: how long the code takes to compile, about, in nodes of expressions.
+        emit: emits the code.
+    """
+
+    kernel: Kernel
+    weight: int
+    emit: Emit
+
+
+@record
+class LoopCode(CodePlan):
     """Loops of the kernel's own, as its schedule says."""
 
     kernel: LoopKernel
     target: TargetSpec
     schedule: LoopSchedule
 
-    @property
-    def weight(self) -> int:
-        """How long the code takes to compile, about, in nodes of expressions."""
-        return KERNEL_WEIGHT + len(walk(self.kernel.exprs))
 
-    def emit(self, module: ModuleBuilder, symbol: str) -> EmittedKernel:
-        """Emit the kernel's functions, whose names begin with `symbol`."""
-        return emit_loop_kernel(module, symbol, self.kernel, self.schedule, self.target.has_fma)
+def loop_code(kernel: LoopKernel, target: TargetSpec, schedule: LoopSchedule) -> LoopCode:
+    """Return the plan of loops of the kernel's own."""
+
+    def emit(module: ModuleBuilder, symbol: str) -> EmittedKernel:
+        return emit_loop_kernel(module, symbol, kernel, schedule, target.has_fma)
+
+    return LoopCode(kernel, KERNEL_WEIGHT + len(walk(kernel.exprs)), emit, target, schedule)
 
 
-@record
-class DriverCode:
-    """A driver of the library computes sums.
+def driver_code(kernel: ContractionKernel, target: TargetSpec, call: DriverCall) -> CodePlan:
+    """Return the plan of a kernel whose sums a driver of the library computes.
 
     Code of the kernel's own says where operands begin, or is the epilogue that takes the sums.
     """
 
-    kernel: ContractionKernel
-    target: TargetSpec
-    call: DriverCall
+    def emit(module: ModuleBuilder, symbol: str) -> EmittedKernel:
+        return call.with_code(module, symbol, kernel, target)
 
-    @property
-    def weight(self) -> int:
-        """How long the code takes to compile, about, in nodes of expressions."""
-        return KERNEL_WEIGHT
-
-    def emit(self, module: ModuleBuilder, symbol: str) -> EmittedKernel:
-        """Emit the kernel's functions, whose names begin with `symbol`."""
-        return self.call.with_code(module, symbol, self.kernel, self.target)
+    return CodePlan(kernel, KERNEL_WEIGHT, emit)
 
 
-@record
-class ContractionCode:
-    """A contraction with loops and micro-kernels of its own."""
+def contraction_code(
+    kernel: ContractionKernel, target: TargetSpec, schedule: ContractionSchedule
+) -> CodePlan:
+    """Return the plan of a contraction with loops and micro-kernels of its own."""
 
-    kernel: ContractionKernel
-    target: TargetSpec
-    schedule: ContractionSchedule
+    def emit(module: ModuleBuilder, symbol: str) -> EmittedKernel:
+        return emit_contraction_kernel(module, symbol, kernel, schedule, target)
 
-    @property
-    def weight(self) -> int:
-        """How long the code takes to compile, about, in nodes of expressions."""
-        return CONTRACTION_WEIGHT
-
-    def emit(self, module: ModuleBuilder, symbol: str) -> EmittedKernel:
-        """Emit the kernel's functions, whose names begin with `symbol`."""
-        return emit_contraction_kernel(module, symbol, self.kernel, self.schedule, self.target)
+    return CodePlan(kernel, CONTRACTION_WEIGHT, emit)
 
 
-@record
-class AttentionCode:
-    """Attention with loops of its own, on the micro-kernels that contractions have."""
+def attention_code(
+    kernel: AttentionKernel, target: TargetSpec, schedule: AttentionSchedule
+) -> CodePlan:
+    """Return the plan of attention: loops of its own on the micro-kernels of contractions."""
 
-    kernel: AttentionKernel
-    target: TargetSpec
-    schedule: AttentionSchedule
+    def emit(module: ModuleBuilder, symbol: str) -> EmittedKernel:
+        return emit_attention_kernel(module, symbol, kernel, schedule, target)
 
-    @property
-    def weight(self) -> int:
-        """How long the code takes to compile, about, in nodes of expressions."""
-        return CONTRACTION_WEIGHT
-
-    def emit(self, module: ModuleBuilder, symbol: str) -> EmittedKernel:
-        """Emit the kernel's function, which is `symbol`."""
-        return emit_attention_kernel(module, symbol, self.kernel, self.schedule, self.target)
+    return CodePlan(kernel, CONTRACTION_WEIGHT, emit)
 
 
-@record
-class SortCode:
-    """A merge sort with the kernel's comparator in it."""
+def sort_code(kernel: SortKernel, target: TargetSpec, schedule: SortSchedule) -> CodePlan:
+    """Return the plan of a merge sort with the kernel's comparator in it."""
 
-    kernel: SortKernel
-    target: TargetSpec
-    schedule: SortSchedule
+    def emit(module: ModuleBuilder, symbol: str) -> EmittedKernel:
+        return emit_sort_kernel(module, symbol, kernel, schedule, target)
 
-    @property
-    def weight(self) -> int:
-        """How long the code takes to compile, about, in nodes of expressions."""
-        return KERNEL_WEIGHT + len(walk(self.kernel.exprs))
-
-    def emit(self, module: ModuleBuilder, symbol: str) -> EmittedKernel:
-        """Emit the kernel's functions, whose names begin with `symbol`."""
-        return emit_sort_kernel(module, symbol, self.kernel, self.schedule, self.target)
+    return CodePlan(kernel, KERNEL_WEIGHT + len(walk(kernel.exprs)), emit)

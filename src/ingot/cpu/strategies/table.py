@@ -32,7 +32,14 @@ from ingot.cpu.library.reductions import match_reduction
 from ingot.cpu.library.selections import match_selection
 from ingot.cpu.library.sorts import match_sort
 from ingot.cpu.library.transforms import match_transform
-from ingot.cpu.strategies.plans import AttentionCode, CodePlan, ContractionCode, LoopCode, SortCode
+from ingot.cpu.strategies.plans import (
+    CodePlan,
+    LoopCode,
+    attention_code,
+    contraction_code,
+    loop_code,
+    sort_code,
+)
 from ingot.cpu.strategies.request import Request
 from ingot.kernel.attention.schedule import schedule_attention
 from ingot.kernel.contraction.schedule import schedule_contraction
@@ -74,19 +81,19 @@ class Strategy:
 
 
 def _match_loops(request: Request) -> Plan:
-    return LoopCode(request.loop_kernel, request.target, request.loops.schedule)
+    return loop_code(request.loop_kernel, request.target, request.loops.schedule)
 
 
 def _match_contraction(request: Request) -> Plan:
     kernel = request.kernel
     assert isinstance(kernel, ContractionKernel), "the table says so"
-    return ContractionCode(kernel, request.target, schedule_contraction(kernel, request.vectors))
+    return contraction_code(kernel, request.target, schedule_contraction(kernel, request.vectors))
 
 
 def _match_attention(request: Request) -> Plan:
     kernel = request.kernel
     assert isinstance(kernel, AttentionKernel), "the table says so"
-    return AttentionCode(kernel, request.target, schedule_attention(kernel, request.vectors))
+    return attention_code(kernel, request.target, schedule_attention(kernel, request.vectors))
 
 
 def _match_network(request: Request) -> Plan | str:
@@ -96,13 +103,13 @@ def _match_network(request: Request) -> Plan | str:
     if isinstance(network, str):
         return network
     loops = run_kernel_passes(network)
-    return LoopCode(loops, request.target, schedule_loops(loops, request.vectors))
+    return loop_code(loops, request.target, schedule_loops(loops, request.vectors))
 
 
 def _match_merge_sort(request: Request) -> Plan:
     kernel = request.kernel
     assert isinstance(kernel, SortKernel), "the table says so"
-    return SortCode(kernel, request.target, schedule_sort(kernel))
+    return sort_code(kernel, request.target, schedule_sort(kernel))
 
 
 STRATEGIES: tuple[Strategy, ...] = (

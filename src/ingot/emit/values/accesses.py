@@ -25,6 +25,7 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value, known_lanes, undef
+from ingot.support.records import record
 
 SCALAR_LOAD_BITS = (32, 64)
 """Sizes of elements that are read one by one if distant; LLVM does so for other sizes anyway."""
@@ -41,6 +42,25 @@ that are gathered as quickly."""
 
 MOST_SHARED = 4
 """Lanes that have one element and a mask each; with more of them lanes are gathered."""
+
+
+@record
+class _Access:
+    """An access to memory.
+
+    Attributes:
+        base: the buffer's address.
+        where: the element, an index expression.
+        values: the values that the expression has indices of.
+        memory: the type of an element in memory.
+        mask: whether to access it at all, for each lane or for all; the tail is not in it.
+    """
+
+    base: Value
+    where: int | Dim
+    values: tuple[Value, ...]
+    memory: lt.Type
+    mask: Value | None
 
 
 class AccessEmitter(IndexEmitter):
@@ -79,43 +99,52 @@ class AccessEmitter(IndexEmitter):
         mask: Value | None,
     ) -> Value:
         """Load from element `where` of `base`: one load, a vector load, or a gather."""
-        f = self.f
-        memory = memory_type(element)
+        f, access = self.f, _Access(base, where, values, memory_type(element), mask)
         lanes = self._access_lanes(where, values, mask)
         if lanes == 1:
-            pointer = self._pointer(base, where, values, memory, mask)
-            return self._scalar_load(memory, pointer, mask)
+            return self._scalar_load(access.memory, self._pointer(access, mask), mask)
         combined = self._lane_mask(mask, lanes)
-        offsets = self._offsets(where, values, mask, lanes)
+        offsets = self._offsets(access, lanes)
         if offsets is None:
             indices = self.spread_index(self.index(where, values), lanes)
-            return self._gathered(base, indices, memory, combined)
+            return self._gathered(base, indices, access.memory, combined)
         if offsets == (0,) * lanes and combined is None:
-            pointer = f.gep(base, self.base_index(where, values), memory)
-            return f.splat(f.load(memory, pointer), lanes)
-        count = runs(offsets, MOST_RUNS)
-        if count is None:
-            near = None if mask is not None else _within(offsets, combined)
-            if near is not None:
-                offsets, combined = near, None
-            first = self._pointer(base, where, values, memory, combined)
-            whole = cover(offsets, self._most_cover(memory))
-            if whole is not None and not (combined and whole.shared > MOST_SHARED):
-                pointer = self._readable(first, base, mask)
-                picked = self._picked(pointer, memory, whole, combined)
-                if combined is None or whole.shared == 1:
-                    return picked
-                # A lane that is off may have the element of one that is on.
-                return f.select(combined, picked, f.zero(picked.type))
-            return self._gather(self._behind(first, offsets, memory, combined), memory, combined)
-        if mask is None:
-            combined = self._beside_padding(base, where, values, memory, combined)
-        first = self._pointer(base, where, values, memory, combined)
-        pointer = self._readable(first, base, mask)
+            pointer = f.gep(base, self.base_index(where, values), access.memory)
+            return f.splat(f.load(access.memory, pointer), lanes)
+        if runs(offsets, MOST_RUNS) is None:
+            return self._load_scattered(access, offsets, combined)
+        return self._load_runs(access, offsets, combined)
+
+    def _load_scattered(
+        self, access: _Access, offsets: tuple[int, ...], mask: Value | None
+    ) -> Value:
+        """Load lanes at known offsets: picked out of whole vectors if they are near each other."""
+        f, memory = self.f, access.memory
+        near = None if access.mask is not None else _within(offsets, mask)
+        if near is not None:
+            offsets, mask = near, None
+        first = self._pointer(access, mask)
+        whole = cover(offsets, self._most_cover(memory))
+        if whole is None or (mask and whole.shared > MOST_SHARED):
+            return self._gather(self._behind(first, offsets, memory, mask), memory, mask)
+        picked = self._picked(self._readable(first, access), memory, whole, mask)
+        if mask is None or whole.shared == 1:
+            return picked
+        # A lane that is off may have the element of one that is on.
+        return f.select(mask, picked, f.zero(picked.type))
+
+    def _load_runs(self, access: _Access, offsets: tuple[int, ...], mask: Value | None) -> Value:
+        """Load lanes that lie in a few runs of neighbours."""
+        f, lanes, count = self.f, len(offsets), runs(offsets, MOST_RUNS)
+        assert count is not None, "the lanes lie in runs"
+        if access.mask is None:
+            mask = self._beside_padding(access, mask)
+        pointer = self._readable(self._pointer(access, mask), access)
         parts: list[Value] = []
         for start, length in _pieces(lanes, count):
-            part = None if combined is None else f.slice_lanes(combined, start, length)
-            parts.append(self._neighbours(pointer, offsets[start], vector(memory, length), part))
+            part = None if mask is None else f.slice_lanes(mask, start, length)
+            wide = vector(access.memory, length)
+            parts.append(self._neighbours(pointer, offsets[start], wide, part))
         return f.concat_lanes(parts)
 
     def _neighbours(self, pointer: Value, start: int, wide: lt.Type, mask: Value | None) -> Value:
@@ -126,12 +155,12 @@ class AccessEmitter(IndexEmitter):
             return f.load(wide, at)
         return f.masked_load(wide, at, mask, align=memory.alignment)
 
-    def _offsets(
-        self, where: int | Dim, values: tuple[Value, ...], mask: Value | None, lanes: int
-    ) -> tuple[int, ...] | None:
+    def _offsets(self, access: _Access, lanes: int) -> tuple[int, ...] | None:
         """Return the offsets of `lanes` lanes, None where they are not known."""
         assert self.lanes is not None, "a scalar has no lanes"
-        return self.lane_offsets(where, values, mask) if lanes == self.lanes.count else None
+        if lanes != self.lanes.count:
+            return None
+        return self.lane_offsets(access.where, access.values, access.mask)
 
     def _behind(
         self, first: Value, offsets: tuple[int, ...], memory: lt.Type, mask: Value | None
@@ -142,26 +171,19 @@ class AccessEmitter(IndexEmitter):
         numbers = f.const(vector(lt.I32 if fits else lt.I64, len(offsets)), list(offsets))
         return f.gep(first, numbers, memory, inbounds=mask is None)
 
-    def _pointer(
-        self,
-        base: Value,
-        where: int | Dim,
-        values: tuple[Value, ...],
-        memory: lt.Type,
-        mask: Value | None,
-    ) -> Value:
+    def _pointer(self, access: _Access, mask: Value | None) -> Value:
         """Return the address of lane 0; where a mask is false it may lie outside of the buffer."""
-        index = self.base_index(where, values)
-        return self.f.gep(base, index, memory, inbounds=mask is None)
+        index = self.base_index(access.where, access.values)
+        return self.f.gep(access.base, index, access.memory, inbounds=mask is None)
 
-    def _readable(self, pointer: Value, base: Value, mask: Value | None) -> Value:
-        """Return `pointer`, or `base` if one mask for all lanes is false.
+    def _readable(self, pointer: Value, access: _Access) -> Value:
+        """Return `pointer`, or the buffer's address if one mask for all lanes is false.
 
         A vector that reads nothing from a page that is not mapped takes hundreds of cycles.
         """
-        if mask is None or mask.type.lanes > 1:
+        if access.mask is None or access.mask.type.lanes > 1:
             return pointer
-        return self.f.select(mask, pointer, base)
+        return self.f.select(access.mask, pointer, access.base)
 
     def _one_by_one(self, base: Value, indices: Value, memory: lt.Type) -> Value:
         """Load each lane's element by itself."""
@@ -262,11 +284,12 @@ class AccessEmitter(IndexEmitter):
     ) -> None:
         """Store lanes in the element type of memory at element `where` of `base`."""
         f, memory, lanes = self.f, value.type.element, value.type.lanes
+        access = _Access(base, where, values, memory, mask)
         if lanes == 1:
-            f.store(value, self._pointer(base, where, values, memory, mask))
+            f.store(value, self._pointer(access, mask))
             return
         combined = self._lane_mask(mask, lanes)
-        offsets = self._offsets(where, values, mask, lanes)
+        offsets = self._offsets(access, lanes)
         if offsets is None:
             indices = self.spread_index(self.index(where, values), lanes)
             pointers = f.gep(base, indices, memory, inbounds=combined is None)
@@ -277,9 +300,9 @@ class AccessEmitter(IndexEmitter):
             offsets = offsets[::-1]
             value, combined = self._reversed(value), combined and self._reversed(combined)
         if mask is None:
-            combined = self._beside_padding(base, where, values, memory, combined)
+            combined = self._beside_padding(access, combined)
         count = runs(offsets, MOST_RUNS)
-        pointer = self._pointer(base, where, values, memory, combined)
+        pointer = self._pointer(access, combined)
         if count is None:
             f.scatter(value, self._behind(pointer, offsets, memory, combined), combined)
             return
@@ -292,25 +315,18 @@ class AccessEmitter(IndexEmitter):
                 held = f.slice_lanes(combined, start, length)
                 f.masked_store(part, at, held, align=memory.alignment)
 
-    def _beside_padding(
-        self,
-        base: Value,
-        where: int | Dim,
-        values: tuple[Value, ...],
-        memory: lt.Type,
-        tail: Value | None,
-    ) -> Value | None:
+    def _beside_padding(self, access: _Access, tail: Value | None) -> Value | None:
         """Return the tail mask of an access, None if it is to all of a value and then its padding.
 
         LLVM keeps memory in registers only if no access to it is masked.
         """
-        on = known_lanes(tail) if tail is not None and base in self.rooms else None
-        if on is None or self.base_index(where, values) != 0:
+        on = known_lanes(tail) if tail is not None and access.base in self.rooms else None
+        if on is None or self.base_index(access.where, access.values) != 0:
             return tail
-        size, room = self.rooms[base]
+        (size, room), cell = self.rooms[access.base], access.memory.bytes
         count = on.count("true")
-        is_whole = count * memory.bytes == size and "false" not in on[:count]
-        return None if is_whole and len(on) * memory.bytes <= room else tail
+        is_whole = count * cell == size and "false" not in on[:count]
+        return None if is_whole and len(on) * cell <= room else tail
 
     def _reversed(self, value: Value) -> Value:
         """Return lanes in the opposite order."""

@@ -7,7 +7,7 @@ A strategy is decided by its `match` function (`decide`) and spelled out by its 
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Expr
@@ -20,7 +20,7 @@ from ingot.support.records import record
 class Threads:
     """A thread for each grid point, which runs all passes, folds and scans in order."""
 
-    name: ClassVar[str] = "a thread per point"
+    name = "a thread per point"
 
 
 @record
@@ -32,7 +32,7 @@ class InOrder:
             and visits the points of the others in order.
     """
 
-    name: ClassVar[str] = "in order"
+    name = "in order"
 
     apart: tuple[Axis, ...]
 
@@ -46,7 +46,7 @@ class SortedUpdates:
         points: buffer of the points' numbers in the grid, those of one element in order.
     """
 
-    name: ClassVar[str] = "sorted updates"
+    name = "sorted updates"
 
     elements: int
     points: int
@@ -56,21 +56,21 @@ class SortedUpdates:
 class WarpRows:
     """A warp folds each grid point: its lanes run along the last axis of each pass."""
 
-    name: ClassVar[str] = "a warp per row"
+    name = "a warp per row"
 
 
 @record
 class WarpScan:
     """A warp walks each grid point's running fold, an element for each lane at a time."""
 
-    name: ClassVar[str] = "a warp per scan"
+    name = "a warp per scan"
 
 
 @record
 class BlockRows:
     """A block folds each grid point: its threads run along the last axis of each pass."""
 
-    name: ClassVar[str] = "a block per row"
+    name = "a block per row"
 
 
 @record
@@ -81,7 +81,7 @@ class Columns:
         axis: the grid axis.
     """
 
-    name: ClassVar[str] = "columns"
+    name = "columns"
 
     axis: Axis
 
@@ -95,7 +95,7 @@ class TransposeTiles:
         across: the grid axis that the transposed loads walk with stride one.
     """
 
-    name: ClassVar[str] = "transposed tiles"
+    name = "transposed tiles"
 
     along: Axis
     across: Axis
@@ -117,7 +117,7 @@ class TiledContraction:
         part: positions along k that a block adds up, a multiple of `depth` (None: all).
     """
 
-    name: ClassVar[str] = "tiled contraction"
+    name = "tiled contraction"
 
     lhs_along_k: bool
     rhs_along_k: bool
@@ -153,7 +153,7 @@ class TensorCores:
         part: positions along k that a block adds up, a multiple of `depth` (None: all).
     """
 
-    name: ClassVar[str] = "tensor cores"
+    name = "tensor cores"
 
     lhs: Feed
     rhs: Feed
@@ -186,7 +186,7 @@ class SortTiles:
         slots: slots of a row in a tile: a power of two.
     """
 
-    name: ClassVar[str] = "sorted tiles"
+    name = "sorted tiles"
 
     buffers: SortBuffers
     slots: int
@@ -200,7 +200,7 @@ class MergeRuns:
         buffers: where elements are.
     """
 
-    name: ClassVar[str] = "merged runs"
+    name = "merged runs"
 
     buffers: SortBuffers
 
@@ -224,7 +224,7 @@ class Selection:
         slots: elements that a block compares at a time: a power of two.
     """
 
-    name: ClassVar[str] = "selection"
+    name = "selection"
 
     comparator: Expr
     source: tuple[int, ...]
@@ -250,7 +250,7 @@ class SequenceTransforms:
         tiles: buffer with the tiles of every block, where shared memory is too small for them.
     """
 
-    name: ClassVar[str] = "transforms of sequences"
+    name = "transforms of sequences"
 
     stage: fft.Stage
     inverse: bool
@@ -277,7 +277,7 @@ class ChirpConvolution:
         room: elements of a sequence that is convolved.
     """
 
-    name: ClassVar[str] = "convolution with a chirp"
+    name = "convolution with a chirp"
 
     step: Literal["begin", "multiply", "end"]
     stage: fft.Stage
@@ -297,7 +297,7 @@ class SpectrumFold:
         target: buffer that it writes.
     """
 
-    name: ClassVar[str] = "fold of spectra"
+    name = "fold of spectra"
 
     stage: fft.FoldStage
     source: int

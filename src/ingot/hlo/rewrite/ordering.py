@@ -5,13 +5,17 @@ A pipeline is a literal tuple; the table beside it gives the reasons for its ord
 pass fails at import with the reason.
 
 Example:
-    >>> from ingot.hlo.rewrite.pass_base import Pipeline
-    >>> check_order(Pipeline("p", ()), ())
+    >>> orders('''
+    ...     cse, dce < fusion: kernels compute
+    ...         nothing twice
+    ... ''')[1]
+    Order(first='dce', then='fusion', why='kernels compute nothing twice')
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import dedent
 
 from ingot.hlo.rewrite.pass_base import Step, passes_of
 from ingot.support.diagnostics import InternalError
@@ -27,13 +31,27 @@ class Order:
     why: str
 
 
+def orders(text: str) -> tuple[Order, ...]:
+    """Return the orders of a table with lines `first < then: why`.
+
+    Each side may be several names, separated by commas. Lines that are indented more than the first
+    one continue those before them.
+    """
+    rows = dedent(text).strip("\n").replace("\n    ", " ").splitlines()
+    found: list[Order] = []
+    for row in rows:
+        names, why = row.split(": ", 1)
+        firsts, thens = (side.split(", ") for side in names.split(" < "))
+        found += [Order(first, then, why) for first in firsts for then in thens]
+    return tuple(found)
+
+
 def check_order(step: Step, orders: tuple[Order, ...]) -> None:
     """Check that the first run of each pass obeys `orders`.
 
     Raises:
         InternalError: INGOT0916 a pass comes before one that must precede it, or an order names a
-        pass
-            that `step` does not have, and so would never be checked.
+            pass that `step` does not have, and so would never be checked.
     """
     check_names(step.name, [entry.name for entry in passes_of(step)], orders)
 

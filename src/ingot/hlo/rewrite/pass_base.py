@@ -6,7 +6,7 @@ changed anything. It neither verifies, nor dumps, nor times: the runner does tha
 
     @dataclass(frozen=True, slots=True)
     class DeadCodeElimination(Pass):
-        name: ClassVar[str] = "dce"
+        name = "dce"
         remove_computations: bool = True
 
         def run(self, module: Module, context: PassContext) -> bool: ...

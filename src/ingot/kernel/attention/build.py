@@ -14,10 +14,9 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import NO_ATTRIBUTES
-from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.kernel import expr as ex
-from ingot.kernel.contraction.build import contraction_sum
+from ingot.kernel.contraction.build import contraction_sum, dot_operand
 from ingot.kernel.elemental.convolution_index import accumulation_type
 from ingot.kernel.elemental.lowering import ElementalLowering
 from ingot.kernel.elemental.points import Point, converted
@@ -105,16 +104,8 @@ class _Builder:
         return 0 if self.extents[name] == 1 else Dim.symbol(name)
 
     def _operand(self, dot: Instruction, number: int, free: str, summed: str) -> Expr:
-        given = dot.as_(DotAttributes)
-        batch = (given.lhs_batch_dims, given.rhs_batch_dims)[number]
-        contracting = (given.lhs_contracting_dims, given.rhs_contracting_dims)[number]
-        operand = dot.operands[number]
-
-        def name(dimension: int) -> str:
-            return BATCH if dimension in batch else summed if dimension in contracting else free
-
-        index = tuple(self._index(name(dimension)) for dimension in range(operand.shape.rank))
-        return self.lowering.value(operand, Point(index))
+        indices = tuple(self._index(name) for name in (BATCH, summed, free))
+        return dot_operand(self.lowering, dot, number, indices)
 
     def _row(self) -> Index:
         return (*[self._index(BATCH) for _ in self.batch_dims], self._index(M))

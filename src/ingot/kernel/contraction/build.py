@@ -115,18 +115,24 @@ def _contracted_axis(dot: Instruction) -> Axis:
 def _operand(
     lowering: ElementalLowering, dot: Instruction, number: int, axes: dict[str, Axis], k_axis: Axis
 ) -> Expr:
+    used = (axes["b"], k_axis, axes["mn"[number]])
+    batch, summed, free = (0 if axis.extent == 1 else Dim.symbol(axis.name) for axis in used)
+    return dot_operand(lowering, dot, number, (batch, summed, free))
+
+
+def dot_operand(
+    lowering: ElementalLowering, dot: Instruction, number: int, indices: tuple[int | Dim, ...]
+) -> Expr:
+    """Return an operand of a dot at the indices of its batch, its sum, and its other dimension."""
     given = dot.as_(DotAttributes)
     batch = (given.lhs_batch_dims, given.rhs_batch_dims)[number]
     contracting = (given.lhs_contracting_dims, given.rhs_contracting_dims)[number]
-    free = axes["mn"[number]]
     operand = dot.operands[number]
-
-    def position(dimension: int) -> int | Dim:
-        axis = axes["b"] if dimension in batch else k_axis if dimension in contracting else free
-        return 0 if axis.extent == 1 else Dim.symbol(axis.name)
-
-    index = tuple(position(dimension) for dimension in range(operand.shape.rank))
-    return lowering.value(operand, Point(index))
+    kinds = [
+        0 if dimension in batch else 1 if dimension in contracting else 2
+        for dimension in range(operand.shape.rank)
+    ]
+    return lowering.value(operand, Point(tuple(indices[kind] for kind in kinds)))
 
 
 def _store(

@@ -20,8 +20,6 @@ Invariant: each sum adds its products in order of k, as in every other contracti
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.analysis.library import MIN_VECTOR_BITS, VECTORS
 from ingot.kernel.contraction.operands import cell_bits, stores_sums
 from ingot.kernel.contraction.product_blocks import (
@@ -47,9 +45,9 @@ from ingot.kernel.contraction.schedule import (
     column_lanes,
     schedule_contraction,
 )
+from ingot.kernel.driver_parameters import DriverParameters
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import ContractionKernel
-from ingot.kernel.numbers import Numbered
 from ingot.llvm.machine_model import L1_STRIDE, L1_WAYS, L2_BYTES, L3_BYTES, PAGE_BYTES, Vectors
 from ingot.support.records import record, replace
 
@@ -93,7 +91,7 @@ WRITTEN_OUT = 8
 
 
 @record
-class Product(Numbered):
+class Product(DriverParameters):
     """A plain product.
 
     Attributes:
@@ -105,7 +103,7 @@ class Product(Numbered):
         rest: columns that are left over behind the whole register blocks.
     """
 
-    NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
+    NAMES = PARAMETERS
 
     form: ProductVariant
     operands: tuple[int, int]

@@ -111,9 +111,7 @@ def build_convolution_kernel(fused: Computation) -> ConvolutionKernel | Contract
     own = tuple(
         Axis(f"@{number}", 1 if number == ONE else frames.extents[number]) for number in frame
     )
-    positions = tuple(axis for letter, axis in zip(form.output, own, strict=True) if letter != "f")
-    names = {own[form.output.index("f")].name: feature}
-    stores = _on_m(epilogue_stores(lowering, frames, fused), _proper(positions), names)
+    stores = _on_m(epilogue_stores(lowering, frames, fused), own, form, feature)
     product_of_patches = ContractionKernel(
         Axis(BATCH, form.groups),
         Axis(M, product(axis.extent for axis in m_axes)),
@@ -158,23 +156,27 @@ def _proper(axes: Mapping[str, Axis] | Sequence[Axis]) -> tuple[Axis, ...]:
 def _result_axes(convolution: Instruction, form: ConvolutionDims) -> dict[str, Axis]:
     """Return the axes behind m by label, in the result's order."""
     sizes = dict(zip(form.output, convolution.shape.dims, strict=True))
-    letters = form.output.replace("f", "")
-    if joins_last_of_result(convolution):
-        last = str(len(form.given.window) - 1)
-        letters = letters.replace(last, "")
-        sizes["b"] = sizes["b"] * sizes[last]
-    return {letter: Axis(f"{M}{letter}", sizes[letter]) for letter in letters}
+    joined = "b" if joins_last_of_result(convolution) else ""
+    return _axes(M, form, sizes, (form.output.replace("f", ""), joined))
 
 
 def _kernel_axes(convolution: Instruction, form: ConvolutionDims) -> dict[str, Axis]:
     """Return the summed axes by label, in the kernel's order."""
     sizes = dict(zip(form.rhs, convolution.operands[1].shape.dims, strict=True))
-    letters = form.rhs.replace("o", "")
-    if joins_last(convolution):
+    joined = "i" if joins_last(convolution) else ""
+    return _axes(K, form, sizes, (form.rhs.replace("o", ""), joined))
+
+
+def _axes(
+    name: str, form: ConvolutionDims, sizes: dict[str, int | Dim], labels: tuple[str, str]
+) -> dict[str, Axis]:
+    """Return the axes of `labels[0]`; the last spatial one is part of `labels[1]`, if given."""
+    letters, joined = labels
+    if joined:
         last = str(len(form.given.window) - 1)
         letters = letters.replace(last, "")
-        sizes["i"] = sizes["i"] * sizes[last]
-    return {letter: Axis(f"{K}{letter}", sizes[letter]) for letter in letters}
+        sizes[joined] = sizes[joined] * sizes[last]
+    return {letter: Axis(f"{name}{letter}", sizes[letter]) for letter in letters}
 
 
 def _rhs(
@@ -211,10 +213,15 @@ def _is_dense(lhs: Expr, axis: Axis) -> bool:
 
 
 def _on_m(
-    stores: tuple[Store, ...], m_axes: tuple[Axis, ...], features: Indices
+    stores: tuple[Store, ...],
+    own: tuple[Axis, ...],
+    form: ConvolutionDims,
+    feature: int | Dim,
 ) -> tuple[Store, ...]:
-    """Return the stores over m instead of the result's own axes."""
+    """Return the stores over m and `feature` instead of the result's `own` axes."""
+    m_axes = tuple(axis for letter, axis in zip(form.output, own, strict=True) if letter != "f")
+    features = {own[form.output.index("f")].name: feature}
     exprs = [item for store in stores for item in store.exprs]
     indices = [*(store.index for store in stores), *indices_in(exprs)]
-    rename = AxisSubstitution({**positions(runs_of(m_axes, indices), M), **features})
+    rename = AxisSubstitution({**positions(runs_of(_proper(m_axes), indices), M), **features})
     return rename.stores(stores)

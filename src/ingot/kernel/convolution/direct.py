@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from ingot.analysis.direct_convolution import (
     DIMENSIONS,
@@ -32,7 +31,7 @@ from ingot.analysis.direct_convolution import (
     parts_of,
 )
 from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
-from ingot.hlo.dim import Dim, ceil_div, maximum
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DType
 from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.product import NO_DRIVER
@@ -46,8 +45,8 @@ from ingot.kernel.convolution.direct_parts import (
     tap_rows,
 )
 from ingot.kernel.convolution.plain import joined_groups
+from ingot.kernel.driver_parameters import Chunks, DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel
-from ingot.kernel.numbers import Numbered
 from ingot.llvm.machine_model import Vectors
 from ingot.support.records import record, replace
 
@@ -62,10 +61,10 @@ __all__ = [
 
 
 @record
-class DirectPart(Numbered):
+class DirectPart(DriverParameters):
     """A part of a convolution that is summed directly."""
 
-    NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
+    NAMES = PARAMETERS
 
 
 @record
@@ -192,12 +191,10 @@ def _lay_out(
         used.elements += panels * part.depth * columns
     for plan, part in zip(plans, parts, strict=True):
         units = part.sizes.batch * part.outer * plan["line_units"] * plan["blocks"]
-        grain = maximum(ceil_div(units, max_chunks), 1)
-        counts = {"units": units, "grain": grain, "first_chunk": used.chunks}
+        chunks = Chunks.of(units, max_chunks)
+        counts = {"units": units, "grain": chunks.grain, "first_chunk": used.chunks}
         numbers = {**plan, **counts, "chunks_at": used.elements}
         used.parts.append(DirectPart(tuple(numbers[name] for name in PARAMETERS)))
-        chunks = ceil_div(units, grain)
-        used.chunks += chunks
-        room = chunks if isinstance(chunks, int) else max_chunks
-        used.elements += room * plan["chunk_elements"]
+        used.chunks += chunks.count
+        used.elements += chunks.room * plan["chunk_elements"]
     return used

@@ -122,50 +122,62 @@ def plan_part(part: Part, block: RegisterBlock, n_block: int | None = None) -> d
         block: its register blocks.
         n_block: features of a unit (default: as suits the part).
     """
-    sizes, columns, cell = part.sizes, block.columns, block.cell
-    image = _image(part, cell)
+    sizes = part.sizes
+    image = _image(part, block.cell)
     lines, n_block, outer = _unit(part, block, image, n_block)
     is_own = image.copies and sizes.column_step == 1 and n_block < sizes.group_features
     if is_own:
-        image = _copied_image(sizes, n_block, cell)
-    planes, plane_rows = sizes.window[0].size, sizes.reach(1, lines)
-    plane = plane_rows * image.row
+        image = _copied_image(sizes, n_block, block.cell)
+    plane = sizes.reach(1, lines) * image.row
     if not image.copies:
         plane = sizes.window[0].window_dilation * sizes.sizes[1] * image.row
-    copy = (planes * plane if image.copies else 0) + columns
-    if copy * cell <= COPY_BYTES:
-        copy = 0
-    segment = sizes.segment(cell)
-    piece_segments = max(1, PIECE // segment)
-    tile = lines * sizes.results[2] * n_block + columns
-    chunk = copy + piece_segments * segment * columns + tile
-    panels = -(-sizes.group_features // columns)
+    panels = -(-sizes.group_features // block.columns)
     return {
         **_shape(part),
         **_tap_offsets(sizes, plane, image),
         **_row_blocks(sizes.results[2], block),
+        **_scratch(part, block, sizes.window[0].size * plane * image.copies, (lines, n_block)),
         "line_step": sizes.window[1].stride * image.row,
         "row_step": sizes.window[2].stride * image.pixel,
         "copies": int(image.copies),
         "own_columns": int(is_own),
-        "planes": planes,
-        "plane_rows": plane_rows,
+        "planes": sizes.window[0].size,
+        "plane_rows": sizes.reach(1, lines),
         "padded_width": image.width,
         "pixel": image.pixel,
         "copied": image.copied,
-        "segment": segment,
-        "segments": part.depth // segment,
-        "piece_segments": piece_segments,
         "unit_lines": lines,
         "line_units": -(-sizes.results[1] // lines),
         "n_block": n_block,
         "blocks": -(-sizes.group_features // n_block),
-        "chunk_elements": -(-chunk * cell // LINE_BYTES) * LINE_BYTES // cell,
-        "copy_elements": copy,
         "is_packed": int(outer > sizes.groups or not part.is_all),
         "panels": panels,
         "panel_grain": -(-panels * sizes.groups // MAX_CHUNKS),
         "column_step": sizes.column_step,
+    }
+
+
+def _scratch(
+    part: Part, block: RegisterBlock, copied: int, unit: tuple[int, int]
+) -> dict[str, int]:
+    """Return the segments of a packed piece, and the elements of a chunk's scratch.
+
+    `copied`: elements of the rows that a unit copies; `unit`: its lines and features.
+    """
+    (lines, n_block), columns, cell = unit, block.columns, block.cell
+    segment = part.sizes.segment(cell)
+    piece_segments = max(1, PIECE // segment)
+    copy = copied + columns
+    if copy * cell <= COPY_BYTES:
+        copy = 0
+    tile = lines * part.sizes.results[2] * n_block + columns
+    chunk = copy + piece_segments * segment * columns + tile
+    return {
+        "segment": segment,
+        "segments": part.depth // segment,
+        "piece_segments": piece_segments,
+        "copy_elements": copy,
+        "chunk_elements": -(-chunk * cell // LINE_BYTES) * LINE_BYTES // cell,
     }
 
 

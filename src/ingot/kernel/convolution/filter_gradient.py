@@ -15,7 +15,6 @@ Invariant: each sum adds its products in order of images and positions.
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 from ingot.analysis.filter_gradient import has_enough_channels
 from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
@@ -24,8 +23,8 @@ from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import most_rows
+from ingot.kernel.driver_parameters import DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
-from ingot.kernel.numbers import Numbered
 from ingot.llvm.machine_model import L2_BYTES, LINE_BYTES, Vectors
 from ingot.support.records import record
 
@@ -64,7 +63,7 @@ of the image are `dilation_0` apart from tap to tap and `plane_step` from positi
 
 
 @record
-class FilterGradient(Numbered):
+class FilterGradient(DriverParameters):
     """How a filter's gradient is summed.
 
     Attributes:
@@ -75,7 +74,7 @@ class FilterGradient(Numbered):
         rest: columns that are left over behind the whole panels.
     """
 
-    NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
+    NAMES = PARAMETERS
 
     element: DType
     lanes: int

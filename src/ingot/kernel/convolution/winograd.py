@@ -23,17 +23,15 @@ Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks (2015)
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
-from ingot.hlo.dim import Dim, ceil_div, maximum
+from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.product import NO_DRIVER, heights_of
 from ingot.kernel.contraction.register_block import block_cycles
+from ingot.kernel.driver_parameters import Chunks, DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
-from ingot.kernel.numbers import Numbered
 from ingot.llvm.machine_model import L2_BYTES, L3_BYTES, LINE_BYTES, Vectors
 from ingot.support.records import record
 
@@ -81,7 +79,7 @@ Taps are read from `tap_first` on in steps `tap_row` and `tap_column`, backwards
 
 
 @record
-class Winograd(Numbered):
+class Winograd(DriverParameters):
     """How a convolution runs by Winograd's algorithm.
 
     Attributes:
@@ -92,7 +90,7 @@ class Winograd(Numbered):
         scratch_bytes: bytes of scratch.
     """
 
-    NAMES: ClassVar[tuple[str, ...]] = PARAMETERS
+    NAMES = PARAMETERS
 
     element: DType
     lanes: int
@@ -161,16 +159,42 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
     if tiles is None or not _pays(given, lanes, tiles):
         return "transforms would take longer than the products that they save"
     n_block = _column_block(given, lanes, tiles)
-    column_units = given.features // n_block
-    units = tiles.row_units * column_units
     planes, chunk = _scratch(given, LINE_BYTES // cell, tiles, n_block)
+    units = tiles.row_units * (given.features // n_block)
     max_chunks = max(FEW_UNITS, min(MAX_CHUNKS, SCRATCH_BYTES // (cell * chunk)))
-    grain = maximum(ceil_div(units, max_chunks), 1)
-    chunks = ceil_div(units, grain)
-    held_chunks = chunks if isinstance(chunks, int) else max_chunks
+    chunks = Chunks.of(units, max_chunks)
     panels = given.features // (VECTORS * lanes)
     panel_grain = -(-panels // MAX_CHUNKS)
     values = {
+        **_shape(given),
+        **_filter_steps(given),
+        **planes,
+        "tiles_down": tiles.down,
+        "tiles_across": tiles.across,
+        "tile_rows": tiles.rows,
+        "row_units": tiles.row_units,
+        "column_units": given.features // n_block,
+        "units": units,
+        "grain": chunks.grain,
+        "n_block": n_block,
+        "rows": tiles.block_rows,
+        "chunk_elements": chunk,
+        "panels": panels,
+        "panel_grain": panel_grain,
+    }
+    return Winograd(
+        tuple(values[name] for name in PARAMETERS),
+        element,
+        lanes,
+        -(-panels // panel_grain),
+        chunks.count,
+        cell * (PLANES * planes["taps_plane"] + chunks.room * chunk),
+    )
+
+
+def _shape(given: PlainConvolution) -> dict[str, int]:
+    """Return the numbers that say what the convolution is."""
+    return {
         "height": given.sizes[0],
         "width": given.sizes[1],
         "channels": given.channels,
@@ -179,29 +203,7 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
         "result_width": given.results[1],
         "low_0": given.window[0].low,
         "low_1": given.window[1].low,
-        "tiles_down": tiles.down,
-        "tiles_across": tiles.across,
-        "tile_rows": tiles.rows,
-        "row_units": tiles.row_units,
-        "column_units": column_units,
-        "units": units,
-        "grain": grain,
-        "n_block": n_block,
-        "rows": tiles.block_rows,
-        "chunk_elements": chunk,
-        "panels": panels,
-        "panel_grain": panel_grain,
-        **planes,
-        **_filter_steps(given),
     }
-    return Winograd(
-        tuple(values[name] for name in PARAMETERS),
-        element,
-        lanes,
-        -(-panels // panel_grain),
-        chunks,
-        cell * (PLANES * planes["taps_plane"] + held_chunks * chunk),
-    )
 
 
 def _tiles(given: PlainConvolution, cell: int, heights: range) -> _Tiles | None:

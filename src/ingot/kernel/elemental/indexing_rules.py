@@ -22,51 +22,42 @@ from ingot.kernel.elemental.points import (
     compare,
     select,
     start_index,
+    window_origin,
     with_value,
 )
 from ingot.kernel.expr import Expr
 
 
 def _dynamic_slice(lowering: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
-    operand = instruction.operands[0]
-    given = instruction.as_(SizesAttributes)
-    inner = point
-    index: list[int | Dim] = []
-    for number, (position, size, window) in enumerate(
-        zip(point.index, operand.shape.dims, given.dynamic_slice_sizes, strict=True)
-    ):
-        limit = size - window
-        if limit == 0:
-            index.append(position)
-            continue
-        start = clamp_index(lowering.operand(instruction, number + 1, point), limit)
-        symbol, inner = with_value(inner, start)
-        index.append(symbol + position)
-    return lowering.value(operand, inner.at(tuple(index)))
+    operand, windows = instruction.operands[0], instruction.as_(SizesAttributes).dynamic_slice_sizes
+
+    def start(dim: int) -> Expr:
+        return lowering.operand(instruction, dim + 1, point)
+
+    origin, inner = window_origin(point, operand.shape.dims, windows, start)
+    index = tuple(first + position for first, position in zip(origin, point.index, strict=True))
+    return lowering.value(operand, inner.at(index))
 
 
 def _dynamic_update_slice(
     lowering: ElementalLowering, instruction: Instruction, point: Point
 ) -> Expr:
     operand, update = instruction.operands[:2]
-    inner, mask = point, None
-    index: list[int | Dim] = []
-    for number, (position, size, window) in enumerate(
-        zip(point.index, operand.shape.dims, update.shape.dims, strict=True)
-    ):
-        if size == window:
-            index.append(position)
-            continue
-        start = clamp_index(lowering.operand(instruction, number + 2, point), size - window)
-        symbol, inner = with_value(inner, start)
-        moved = position - symbol
-        index.append(moved)
-        position_in_update = ex.index(moved, inner.values)
-        mask = ex.conjunction(mask, compare("GE", position_in_update, ex.index(0)))
-        mask = ex.conjunction(mask, compare("LT", position_in_update, ex.index(window)))
+
+    def start(dim: int) -> Expr:
+        return lowering.operand(instruction, dim + 2, point)
+
+    origin, inner = window_origin(point, operand.shape.dims, update.shape.dims, start)
+    index = tuple(position - first for position, first in zip(point.index, origin, strict=True))
+    mask = None
+    for position, first, window in zip(index, origin, update.shape.dims, strict=True):
+        if first != 0:
+            inside = ex.index(position, inner.values)
+            mask = ex.conjunction(mask, compare("GE", inside, ex.index(0)))
+            mask = ex.conjunction(mask, compare("LT", inside, ex.index(window)))
     if mask is None:
         return lowering.value(update, point)
-    masked = Point(tuple(index), inner.values, ex.conjunction(point.mask, mask))
+    masked = Point(index, inner.values, ex.conjunction(point.mask, mask))
     return select(mask, lowering.value(update, masked), lowering.value(operand, point))
 
 

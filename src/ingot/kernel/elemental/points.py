@@ -9,7 +9,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 
 from ingot.hlo import dim
@@ -129,6 +129,26 @@ def with_value(point: Point, value: Expr) -> tuple[Dim, Point]:
         return Dim.symbol(f"${point.values.index(value)}"), point
     number = len(point.values)
     return Dim.symbol(f"${number}"), Point(point.index, (*point.values, value), point.mask)
+
+
+def window_origin(
+    point: Point, sizes: Index, windows: Index, start: Callable[[int], Expr]
+) -> tuple[Index, Point]:
+    """Return the index of a window's first element, and the point that carries its values.
+
+    Args:
+        point: where the window is read or written.
+        sizes: the dimensions of the array.
+        windows: those of the window; it begins at 0 where it is as long as the array.
+        start: returns its start along a dimension, at run time; it is held inside of the array.
+    """
+    origin: list[int | Dim] = []
+    for number, (size, window) in enumerate(zip(sizes, windows, strict=True)):
+        first: int | Dim = 0
+        if size != window:
+            first, point = with_value(point, clamp_index(start(number), size - window))
+        origin.append(first)
+    return tuple(origin), point
 
 
 def start_index(batch: Sequence[int | Dim], which: int, vector_dim: int, rank: int) -> Index:

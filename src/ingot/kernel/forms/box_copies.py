@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import ClassVar
 
 from ingot.hlo.dim import Dim
+from ingot.kernel.driver_parameters import DriverParameters
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Store
 from ingot.kernel.loop.collapse import CHOICES
-from ingot.kernel.numbers import Numbered
 from ingot.kernel.schedule.loop_schedule import LoopSchedule, Pieces
 from ingot.llvm.machine_model import L2_BYTES, Vectors
 from ingot.support.records import record, replace
@@ -54,7 +53,7 @@ FILLED = -1
 
 
 @record
-class Box(Numbered):
+class Box(DriverParameters):
     """A box of runs; all but counts are in bytes.
 
     `source` and `result` are numbers of buffers; `pattern` is what a box without a source is filled
@@ -62,7 +61,7 @@ class Box(Numbered):
     of them, `from_d` and `to_d` apart; those of one position stand between the first and the last.
     """
 
-    NAMES: ClassVar[tuple[str, ...]] = (
+    NAMES = (
         *("source", "result", "pattern", "run", "from", "to"),
         *("count_0", "count_1", "count_2"),
         *("from_0", "from_1", "from_2"),

@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from ingot.hlo.rewrite.ordering import Order, check_names
+from ingot.hlo.rewrite.ordering import check_names, orders
 from ingot.hlo.rewrite.pass_base import PassContext, PassTiming
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.cache_rows import cache_rows
@@ -71,25 +71,25 @@ KERNEL_PASSES = (
     KernelPass("cache-rows", _cache_rows_of_passes),
 )
 
-ORDER = (
-    Order("collapse-axes", "join-short-rows", "only rows that are apart in memory are short"),
-    Order("collapse-axes", "join-short-runs", "runs that are not short any more stay as they are"),
-    Order("join-short-rows", "join-short-runs", "rows end to end have no axis to read across"),
-    Order("collapse-axes", "unroll-windows", "a window along two axes may be one along one"),
-    Order("join-short-rows", "unroll-short-rows", "joined rows have lanes and need no copies"),
-    Order("unroll-short-rows", "unroll-and-jam", "a kernel without loops has no folds to join"),
-    Order("join-short-rows", "unroll-stacks", "joined rows have lanes and need no copies"),
-    Order("unroll-stacks", "select-to-index", "positions that are known choose nothing"),
-    Order("unroll-and-jam", "select-to-index", "copies of a point choose by the same masks"),
-    Order("unroll-windows", "select-to-index", "copies of a point choose by the same masks"),
-    Order("unroll-short-rows", "select-to-index", "copies of a point choose by the same masks"),
-    Order("unroll-short-rows", "reuse-stores", "passes that become one compute shared values once"),
-    Order("unroll-and-jam", "reuse-stores", "points are joined that store nothing in between"),
-    Order("reuse-stores", "select-to-index", "a value that is read again needs no masks"),
-    Order("select-to-index", "unmask-loads", "fewer masks remain to be proven needless"),
-    Order("unmask-loads", "narrow-indices", "masks that hold need no numbers"),
-    Order("unroll-short-rows", "cache-rows", "an unrolled row needs no cache"),
-)
+ORDER = orders("""
+    collapse-axes < join-short-rows: only rows that are apart in memory are short
+    collapse-axes < join-short-runs: runs that are not short any more stay as they are
+    join-short-rows < join-short-runs: rows end to end have no axis to read across
+    collapse-axes < unroll-windows: a window along two axes may be one along one
+    join-short-rows < unroll-short-rows, unroll-stacks: joined rows have lanes and need no
+        copies
+    unroll-short-rows < unroll-and-jam: a kernel without loops has no folds to join
+    unroll-stacks < select-to-index: positions that are known choose nothing
+    unroll-and-jam < select-to-index: copies of a point choose by the same masks
+    unroll-windows < select-to-index: copies of a point choose by the same masks
+    unroll-short-rows < select-to-index: copies of a point choose by the same masks
+    unroll-short-rows < reuse-stores: passes that become one compute shared values once
+    unroll-and-jam < reuse-stores: points are joined that store nothing in between
+    reuse-stores < select-to-index: a value that is read again needs no masks
+    select-to-index < unmask-loads: fewer masks remain to be proven needless
+    unmask-loads < narrow-indices: masks that hold need no numbers
+    unroll-short-rows < cache-rows: an unrolled row needs no cache
+""")
 
 PIPELINE_NAME = "kernel"
 """What records of passes call the pipeline of kernel passes."""

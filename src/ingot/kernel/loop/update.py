@@ -19,10 +19,10 @@ from ingot.kernel.elemental.lowering import ElementalLowering
 from ingot.kernel.elemental.points import (
     Point,
     batch_dim,
-    clamp_index,
     converted,
     inside,
     start_index,
+    window_origin,
     with_value,
 )
 from ingot.kernel.elemental.rules import elemental_lowering
@@ -57,17 +57,12 @@ def _slice_store(
 ) -> Store:
     operand, update = root.operands[:2]
     point = point_of(frame)
-    where = point
-    index: list[int | Dim] = []
-    for number, (position, size, window) in enumerate(
-        zip(point.index, operand.shape.dims, update.shape.dims, strict=True)
-    ):
-        if size == window:
-            index.append(position)
-            continue
-        start = clamp_index(lowering.operand(root, number + 2, Point(())), size - window)
-        symbol, where = with_value(where, start)
-        index.append(symbol + position)
+
+    def start(dim: int) -> Expr:
+        return lowering.operand(root, dim + 2, Point(()))
+
+    origin, where = window_origin(point, operand.shape.dims, update.shape.dims, start)
+    index = [first + position for first, position in zip(origin, point.index, strict=True)]
     element = linearize(index, operand.shape.dims)
     return Store(buffer, element, lowering.value(update, point), where.values)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
-from typing import ClassVar
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis
@@ -31,7 +30,7 @@ class InLanes:
             (`kernel.schedule.copies`).
     """
 
-    name: ClassVar[str] = "lanes"
+    name = "lanes"
 
     copies: bool = False
 
@@ -45,7 +44,7 @@ class Pieces:
         bands: the kernels of the pieces (`kernel.schedule.piece_loops`).
     """
 
-    name: ClassVar[str] = "pieces"
+    name = "pieces"
 
     cuts: tuple[Cut, ...]
     bands: tuple[Band, ...]
@@ -69,7 +68,7 @@ class SquareTiles:
             a second time is read from buffers that the kernel does not write.
     """
 
-    name: ClassVar[str] = "square tiles"
+    name = "square tiles"
 
     axis: Axis
     side: int
@@ -89,7 +88,7 @@ class SplitReduction:
             the whole part.
     """
 
-    name: ClassVar[str] = "split reduction"
+    name = "split reduction"
 
     length: int | Dim
     count: int | Dim
@@ -108,7 +107,7 @@ class StagedUpdates:
         index_bits: bits of the integers that hold the indices.
     """
 
-    name: ClassVar[str] = "staged updates"
+    name = "staged updates"
 
     count: int
     row: Axis | None
@@ -124,7 +123,7 @@ class JoinedRows:
         axis: the grid axis whose points are rows (`kernel.schedule.row_folds`).
     """
 
-    name: ClassVar[str] = "joined rows"
+    name = "joined rows"
 
     axis: Axis
 
@@ -133,7 +132,7 @@ class JoinedRows:
 class GatheredRows:
     """Lanes run along short rows whose gather indices are computed ahead for a block of rows."""
 
-    name: ClassVar[str] = "gathered rows"
+    name = "gathered rows"
 
 
 @record
@@ -145,7 +144,7 @@ class TransposedRows:
         width: elements that are read of each.
     """
 
-    name: ClassVar[str] = "transposed rows"
+    name = "transposed rows"
 
     lanes: int
     width: int

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from ingot.analysis.aliasing import Path, Value, analyze
 from ingot.analysis.liveness import Edge, EdgeKind, Liveness, analyze_liveness
@@ -47,9 +46,9 @@ _AT_OPERAND = (EdgeKind.IN_PLACE, EdgeKind.INITIAL)
 class CopyInsertion(Pass):
     """Adds the copies without which some buffer would be overwritten too early."""
 
-    name: ClassVar[str] = "copy-insertion"
-    requires: ClassVar[frozenset[str]] = frozenset({FLAT, SPLIT, SCHEDULED})
-    ensures: ClassVar[frozenset[str]] = frozenset({COPIES})
+    name = "copy-insertion"
+    requires = frozenset({FLAT, SPLIT, SCHEDULED})
+    ensures = frozenset({COPIES})
     limit: int = 64
 
     def run(self, module: Module, context: PassContext) -> bool:

@@ -14,14 +14,14 @@ Source: xla/service/gpu/transforms/double_buffer_loop_unrolling.cc.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from ingot.analysis.in_place import shared_operands
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.op_pass import OpPass
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.passes.simplify.inline import copy_into
 from ingot.passes.simplify.trip_count import element_index
 from ingot.passes.simplify.while_state import is_plain
@@ -38,23 +38,18 @@ LEAST_TRIPS, MOST_OPS = 8, 64
 
 
 @record
-class DoubleLoops(Pass):
+class DoubleLoops(OpPass):
     """Runs bodies twice for each trip where that saves copies of the state."""
 
-    name: ClassVar[str] = "double-loops"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+    name = "double-loops"
+    concerns = frozenset({"while"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Visit every loop."""
-        changed = False
-        for computation in module.post_order():
-            for loop in [one for one in computation.instructions if one.opcode == "while"]:
-                changed = _double(loop) or changed
-        return changed
+    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
+        """Double a loop if that saves copies."""
+        return _double(op)
 
 
 def _double(loop: Instruction) -> bool:
-    """Double a loop if that saves copies; return whether it does."""
     trips, body = known_trip_count(loop), loop.attributes.body
     if trips is None or trips < LEAST_TRIPS or not is_plain(loop):
         return False
@@ -69,7 +64,7 @@ def _double(loop: Instruction) -> bool:
     made = Computation(body.name)
     build = Builder(made)
     state = build.parameter(0, body.parameters[0].shape, body.parameters[0].name)
-    elements = [build.get_tuple_element(state, index=n) for n in range(len(start.operands))]
+    elements = build.elements_of(state)
     first = _step(made, body, elements)
     made.set_root(_step(made, body, first.operands))
     for unused in (first, *elements):
@@ -81,10 +76,8 @@ def _double(loop: Instruction) -> bool:
     )
     doubled.extra = dict(loop.extra)
     set_trip_count(doubled, trips // 2)
-    caller.transfer_control_deps(loop, doubled)
-    caller.replace_all_uses(loop, doubled)
     before = loop.operands[0]
-    caller.remove(loop)
+    caller.substitute(loop, doubled)
     caller.remove_dead(before)
     return True
 

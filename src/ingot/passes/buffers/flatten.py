@@ -10,8 +10,6 @@ Source: xla/service/flatten_call_graph.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.computation import Computation
 from ingot.hlo.interfaces import RegionKind
 from ingot.hlo.module import Module, retarget, set_called
@@ -28,9 +26,9 @@ _BRANCHES = opcodes(lambda row: row.regions is RegionKind.BRANCH)
 class FlattenCallGraph(Pass):
     """Clones computations that several whiles or conditionals call."""
 
-    name: ClassVar[str] = "flatten-call-graph"
-    concerns: ClassVar[frozenset[str] | None] = frozenset(_BRANCHES)
-    ensures: ClassVar[frozenset[str]] = frozenset({FLAT})
+    name = "flatten-call-graph"
+    concerns = frozenset(_BRANCHES)
+    ensures = frozenset({FLAT})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Clone from the entry down, so that clones of callers are visited too."""

@@ -10,35 +10,32 @@ Invariant: afterwards every fused update of a parameter is in place (`in_place_o
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.analysis.in_place import updated_parameters
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.op_pass import OpPass
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.support.records import record, replace
 
 SPLIT = "updates-split"
 
 
 @record
-class SplitUpdates(Pass):
+class SplitUpdates(OpPass):
     """Duplicates updated parameters that the fusion also reads elsewhere."""
 
-    name: ClassVar[str] = "split-updates"
-    ensures: ClassVar[frozenset[str]] = frozenset({SPLIT})
+    name = "split-updates"
+    concerns = frozenset({"fusion"})
+    ensures = frozenset({SPLIT})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Visit every fusion."""
-        changed = False
-        for computation in list(module.computations.values()):
-            for instruction in computation.instructions:
-                if instruction.opcode == "fusion" and _shared_updates(instruction.attributes.calls):
-                    _split(module, instruction)
-                    changed = True
-        return changed
+    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
+        """Split the parameters of a fusion."""
+        if not _shared_updates(op.attributes.calls):
+            return False
+        _split(module, op)
+        return True
 
 
 def _shared_updates(fused: Computation) -> list[tuple[Instruction, int]]:
@@ -61,8 +58,4 @@ def _split(module: Module, fusion: Instruction) -> None:
         "fusion", operands, attributes, name=fusion.name, metadata=fusion.metadata
     )
     new.extra = dict(fusion.extra)
-    new.run_after(fusion.control_predecessors)
-    for other in computation.instructions:
-        if fusion in other.control_predecessors:
-            other.run_after(tuple(new if p is fusion else p for p in other.control_predecessors))
     computation.replace(fusion, new)

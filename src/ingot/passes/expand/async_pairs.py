@@ -10,14 +10,14 @@ Source: xla/hlo/transforms/collectives/convert_async_collectives_to_sync.cc.
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, ClassVar
+from typing import Any
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import find
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.expander import Expander
 from ingot.semantics.channels import require_done_inside
 from ingot.support.records import record
 
@@ -40,8 +40,8 @@ _ELEMENT = {
 class AsyncToSync(Expander):
     """Rewrites start, update and done of every kind of asynchronous op."""
 
-    name: ClassVar[str] = "async-to-sync"
-    concerns: ClassVar[frozenset[str] | None] = frozenset(
+    name = "async-to-sync"
+    concerns = frozenset(
         {"async-start", "copy-start", "all-reduce-start", *_COLLECTIVES, *_ELEMENT}
     )
 

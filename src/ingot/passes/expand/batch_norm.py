@@ -10,16 +10,15 @@ Source: xla/service/batchnorm_expander.cc; the formulas of the StableHLO specifi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from ingot.hlo import dim
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import size_value
-from ingot.passes.expand.expander import Expander
 from ingot.support.records import record
 
 
@@ -114,8 +113,8 @@ _RESULTS: dict[str, Callable[[_Parts], tuple[Instruction, ...]]] = {
 class BatchNormExpander(Expander):
     """Rewrites `batch-norm-training`, `batch-norm-inference` and `batch-norm-grad`."""
 
-    name: ClassVar[str] = "batchnorm_expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset(_RESULTS)
+    name = "batchnorm_expander"
+    concerns = frozenset(_RESULTS)
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the arithmetic."""
@@ -123,4 +122,4 @@ class BatchNormExpander(Expander):
         found = _RESULTS[op.opcode](parts)
         shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
         results = [parts.narrow(v, s) for v, s in zip(found, shapes, strict=True)]
-        return build.tuple(*results) if op.shape.is_tuple else results[0]
+        return build.value_of(results, op.shape)

@@ -10,8 +10,6 @@ Source: xla/shape_util.h (DecomposeBitcast).
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo import dim
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
@@ -27,8 +25,8 @@ from ingot.support.records import record
 class BitcastDecomposer(Pass):
     """Replaces every `bitcast` by ops whose meaning does not depend on layouts."""
 
-    name: ClassVar[str] = "bitcast-decomposer"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"bitcast"})
+    name = "bitcast-decomposer"
+    concerns = frozenset({"bitcast"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the bitcasts of every reachable computation."""

@@ -9,12 +9,10 @@ Invariant: afterwards no call is left whose computation is known.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.passes.expand.expander import Expander
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.passes.simplify.inline import inline
 from ingot.semantics.call_meanings import meaning_of
 from ingot.support.records import record
@@ -24,8 +22,8 @@ from ingot.support.records import record
 class CallMeanings(Expander):
     """Replaces custom calls by the computations that they mean."""
 
-    name: ClassVar[str] = "call-meanings"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
+    name = "call-meanings"
+    concerns = frozenset({"custom-call"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the computation's result; the call itself if it is foreign."""

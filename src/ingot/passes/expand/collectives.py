@@ -13,8 +13,6 @@ communication operations in MPICH".
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
@@ -22,8 +20,8 @@ from ingot.hlo.dtype import F32, S32, U32, wider
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.passes.expand.exchange import Exchange, is_only_device, parts_of
-from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.ragged_exchange import ragged_rows
 from ingot.semantics.device_groups import grid_of, is_combined_by_exchange, pairs_of
 from ingot.semantics.identities import has_identity, identity_of
@@ -66,10 +64,6 @@ def _folded(
     return result
 
 
-def _joined(values: list[Instruction], op: Instruction, build: Builder) -> Instruction:
-    return build.tuple(*values) if op.shape.is_tuple else values[0]
-
-
 def _each(op: Instruction, build: Builder) -> list[Instruction]:
     """Return the op for each of its operands alone; the op itself if it has one."""
     if not op.shape.is_tuple:
@@ -85,14 +79,14 @@ def _each(op: Instruction, build: Builder) -> list[Instruction]:
 def _all_reduce(op: Instruction, exchange: Exchange) -> Instruction:
     build, values = exchange.build, op.operands
     if exchange.size == 1:
-        return _joined(list(values), op, build)
+        return build.value_of(list(values), op.shape)
     called = op.attributes.to_apply
     if _is_combined(op):
-        return _joined(_combined(op, exchange), op, build)
+        return build.value_of(_combined(op, exchange), op.shape)
     if not exchange.is_even:
-        return _joined([_reduced_unevenly(called, v, exchange) for v in values], op, build)
+        return build.value_of([_reduced_unevenly(called, v, exchange) for v in values], op.shape)
     folded = [_folded(op, exchange.rows(v), 0, v.shape.dims, exchange) for v in values]
-    return _joined(folded, op, build)
+    return build.value_of(folded, op.shape)
 
 
 def _combined(op: Instruction, exchange: Exchange) -> list[Instruction]:
@@ -165,7 +159,7 @@ def _all_gather(op: Instruction, exchange: Exchange) -> Instruction:
     _require_even(op, exchange)
     is_alone = exchange.size == 1
     values = list(op.operands) if is_alone else _each(op, exchange.build)
-    return _joined(values, op, exchange.build)
+    return exchange.build.value_of(values, op.shape)
 
 
 def _reduce_scatter(op: Instruction, exchange: Exchange) -> Instruction:
@@ -175,7 +169,7 @@ def _reduce_scatter(op: Instruction, exchange: Exchange) -> Instruction:
         values = [_scattered(op, value, along, exchange) for value in op.operands]
     else:
         values = _combined(op, exchange)
-    return _joined(values, op, exchange.build)
+    return exchange.build.value_of(values, op.shape)
 
 
 def _scattered(op: Instruction, value: Instruction, along: int, exchange: Exchange) -> Instruction:
@@ -188,14 +182,14 @@ def _scattered(op: Instruction, value: Instruction, along: int, exchange: Exchan
 def _all_to_all(op: Instruction, exchange: Exchange) -> Instruction:
     _require_even(op, exchange)
     if exchange.size == 1:
-        return _joined(list(op.operands), op, exchange.build)
+        return exchange.build.value_of(list(op.operands), op.shape)
     if op.attributes.dimensions:
         return op
     build = exchange.build
     dims = op.operands[0].shape.dims
     rows = [build.reshape_to(value, (1, *dims)) for value in op.operands]
     mixed = exchange.exchange(build.concatenate(*rows, dimensions=(0,)), 0)
-    return _joined(parts_of(mixed, 0, exchange.size, dims, build), op, build)
+    return build.value_of(parts_of(mixed, 0, exchange.size, dims, build), op.shape)
 
 
 def _ragged(op: Instruction, exchange: Exchange) -> Instruction:
@@ -206,7 +200,7 @@ def _ragged(op: Instruction, exchange: Exchange) -> Instruction:
 def _broadcast(op: Instruction, exchange: Exchange) -> Instruction:
     is_alone = exchange.grid.devices == 1
     values = list(op.operands) if is_alone else _each(op, exchange.build)
-    return _joined(values, op, exchange.build)
+    return exchange.build.value_of(values, op.shape)
 
 
 def _permute(op: Instruction, exchange: Exchange) -> Instruction:
@@ -219,8 +213,8 @@ def _permute(op: Instruction, exchange: Exchange) -> Instruction:
     build, pairs = exchange.build, pairs_of(op, exchange.grid)
     if exchange.grid.devices == 1:
         values = [v if pairs else build.full(0, v.shape) for v in op.operands]
-        return _joined(values, op, build)
-    return _joined(_each(op, build), op, build)
+        return build.value_of(values, op.shape)
+    return build.value_of(_each(op, build), op.shape)
 
 
 _RULES = {
@@ -238,8 +232,8 @@ _RULES = {
 class CollectiveExpander(Expander):
     """Leaves only collectives of one array, which the runtime does."""
 
-    name: ClassVar[str] = "collective-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset(_RULES) | ops_with(Trait.DEVICE_ID)
+    name = "collective-expander"
+    concerns = frozenset(_RULES) | ops_with(Trait.DEVICE_ID)
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the collectives that the runtime does, and arithmetic."""

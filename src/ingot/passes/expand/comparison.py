@@ -9,41 +9,28 @@ Source: xla/service/comparison_expander.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.passes.simplify.algsimp.helpers import is_float
 from ingot.support.records import record
 
 
 @record
-class ComparisonExpander(Pass):
+class ComparisonExpander(Expander):
     """Rewrites `compare` with type=TOTALORDER on floats."""
 
-    name: ClassVar[str] = "comparison-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"compare"})
+    name = "comparison-expander"
+    concerns = frozenset({"compare"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every reachable computation."""
-        changed = False
-        for computation in module.post_order():
-            for instruction in [i for i in computation.instructions if _is_total(i)]:
-                build = Builder(computation, instruction.metadata)
-                keys = [_ordered_bits(operand, build) for operand in instruction.operands]
-                made = build.compare(*keys, direction=instruction.attributes.direction)
-                computation.replace(instruction, made)
-                changed = True
-        return changed
-
-
-def _is_total(instruction: Instruction) -> bool:
-    if instruction.opcode != "compare" or instruction.attributes.type != "TOTALORDER":
-        return False
-    return is_float(instruction.operands[0])
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the comparison of integers; the op itself in the other cases."""
+        if op.attributes.type != "TOTALORDER" or not is_float(op.operands[0]):
+            return op
+        keys = [_ordered_bits(operand, build) for operand in op.operands]
+        return build.compare(*keys, direction=op.attributes.direction)
 
 
 def _ordered_bits(operand: Instruction, build: Builder) -> Instruction:

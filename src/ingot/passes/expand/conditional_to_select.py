@@ -9,8 +9,6 @@ Source: xla/service/conditional_to_select.cc, which does it for `map`.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import PRED
@@ -30,8 +28,8 @@ _CONTROL = ops_with(
 class ConditionalToSelect(Pass):
     """Replaces conditionals in computations that are applied to elements."""
 
-    name: ClassVar[str] = "conditional-to-select"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"conditional"})
+    name = "conditional-to-select"
+    concerns = frozenset({"conditional"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the computations that reachable ops apply to elements."""

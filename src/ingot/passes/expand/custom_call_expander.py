@@ -12,14 +12,13 @@ xla/hlo/transforms/expanders/{qr_expander,eigh_expander}.cc.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import F64, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.lapack_calls import lapack_call, lapack_element, succeeded
 from ingot.semantics.custom_calls import config_text, reduced_dimension, wants_largest
 from ingot.support.records import record
@@ -29,8 +28,8 @@ from ingot.support.records import record
 class CustomCallExpander(Expander):
     """Rewrites the custom calls of XLA's client library."""
 
-    name: ClassVar[str] = "custom-call-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
+    name = "custom-call-expander"
+    concerns = frozenset({"custom-call"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the target's computation; the call itself if the target is not one of these."""
@@ -123,8 +122,7 @@ def _approximate_topk(call: Instruction, build: Builder) -> list[Instruction]:
     axis = reduced_dimension(call)
     result = build.sort(*values, dimensions=(axis,), is_stable=True, to_apply=comparator)
     box = tuple((0, size, 1) for size in call.shape.elements[0].dims)
-    parts = [build.element_of(result, number) for number in range(len(values))]
-    return [build.slice(part, slice=box) for part in parts]
+    return [build.slice(part, slice=box) for part in build.elements_of(result)]
 
 
 _EXPANSIONS: dict[str, Callable[[Instruction, Builder], list[Instruction]]] = {

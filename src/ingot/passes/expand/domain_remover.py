@@ -6,12 +6,10 @@ Source: xla/hlo/transforms/hlo_domain_remover.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.passes.expand.expander import Expander
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.support.records import record
 
 
@@ -19,8 +17,8 @@ from ingot.support.records import record
 class DomainRemover(Expander):
     """Replaces `domain` by its operand."""
 
-    name: ClassVar[str] = "domain_remover"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"domain"})
+    name = "domain_remover"
+    concerns = frozenset({"domain"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the operand."""

@@ -12,8 +12,7 @@ size for each that there was, in the order of `dynamic_dims`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import ClassVar
+from collections.abc import Callable
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -32,8 +31,8 @@ from ingot.support.records import record, replace
 class DynamicBoundary(Pass):
     """Gives sizes of their own to the entry's parameters and results."""
 
-    name: ClassVar[str] = "dynamic-boundary"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({BOUNDED})
+    name = "dynamic-boundary"
+    concerns = frozenset({BOUNDED})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the entry's parameters, then its result."""
@@ -69,7 +68,7 @@ def pack_results(module: Module) -> None:
 def _packed(build: Builder, value: Instruction) -> Instruction:
     shape = value.shape
     if shape.is_tuple:
-        return build.tuple(*(_packed(build, element) for element in elements_of(build, value)))
+        return build.tuple(*(_packed(build, element) for element in build.elements_of(value)))
     if not dynamic_dims([shape]):
         return value
     count = math.prod(shape.static_dims)
@@ -111,8 +110,7 @@ def reopen(entry: Computation, parameter: Instruction, shape: Shape, leaf: Leaf)
     def made(value: Instruction, shape: Shape) -> Instruction:
         if not shape.is_tuple:
             return leaf(build, value, shape)
-        elements = (build.get_tuple_element(value, index=n) for n in range(len(shape.elements)))
-        pairs = zip(elements, shape.elements, strict=True)
+        pairs = zip(build.elements_of(value), shape.elements, strict=True)
         return build.tuple(*(made(element, inner) for element, inner in pairs))
 
     value = made(parameter, before)
@@ -153,24 +151,13 @@ def _close(module: Module) -> None:
     def whole(value: Instruction) -> Instruction:
         shape = value.shape
         if shape.is_tuple:
-            return build.tuple(*(whole(element) for element in elements_of(build, value)))
+            return build.tuple(*(whole(element) for element in build.elements_of(value)))
         for _, dim in dynamic_dims([shape]):
             sizes.append(build.get_dimension_size(value, dimensions=(dim,)))
         return at_bounds(build, value)
 
     result = whole(root)
-    elements = results_of(build, result)
+    elements = build.elements_of(result)
     if not result.shape.is_tuple:
         module.aliases = tuple(replace(alias, output=(0,)) for alias in module.aliases)
     entry.set_root(build.tuple(*elements, *sizes))
-
-
-def elements_of(build: Builder, value: Instruction) -> Iterator[Instruction]:
-    """Yield the elements of a tuple."""
-    for number in range(len(value.shape.elements)):
-        yield build.element_of(value, number)
-
-
-def results_of(build: Builder, root: Instruction) -> list[Instruction]:
-    """Return the results of a computation: the elements of its root, or the root."""
-    return list(elements_of(build, root)) if root.shape.is_tuple else [root]

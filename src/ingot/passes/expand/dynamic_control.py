@@ -9,7 +9,7 @@ Source: xla/service/dynamic_dimension_inference.cc (HandleWhile, HandleCondition
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -98,13 +98,11 @@ def _state(
 ) -> tuple[Instruction, Leaves]:
     """Return a value without the sizes after its elements, and the sizes by path and dimension."""
     build = Builder(rewriter.computation, wide.metadata)
-    count = len(narrow.elements) if narrow.is_tuple else 1
-    parts = [build.get_tuple_element(wide, index=number) for number in range(count)]
+    parts = build.elements_of(wide)
     leaves: Leaves = {}
-    for number, (path, dim) in enumerate(carried):
-        size = build.get_tuple_element(wide, index=count + number)
+    for size, (path, dim) in zip(parts[-len(carried) :], carried, strict=True):
         leaves.setdefault(path, {})[dim] = rewriter.size(size)
-    return (build.tuple(*parts) if narrow.is_tuple else parts[0]), leaves
+    return build.value_of(parts[: -len(carried)], narrow), leaves
 
 
 def _with_sizes(rewriter: Rewriter, value: Instruction, carried: Sequence[Carried]) -> Instruction:
@@ -113,18 +111,10 @@ def _with_sizes(rewriter: Rewriter, value: Instruction, carried: Sequence[Carrie
         return value
     build = Builder(rewriter.computation, value.metadata)
     leaves = rewriter.leaves.get(value, {})
-    return build.tuple(*_elements(build, value), *(
+    return build.tuple(*build.elements_of(value), *(
         rewriter.number(leaves.get(path, {}).get(dim, value.shape.at(path).dims[dim]))
         for path, dim in carried
     ))  # fmt: skip
-
-
-def _elements(build: Builder, value: Instruction) -> Iterator[Instruction]:
-    if not value.shape.is_tuple:
-        yield value
-        return
-    for number in range(len(value.shape.elements)):
-        yield build.element_of(value, number)
 
 
 def _narrowed(

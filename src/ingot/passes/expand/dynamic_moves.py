@@ -113,8 +113,7 @@ def sorted_inside(
         is_stable=op.attributes.is_stable,
         to_apply=module.take(order.build(first)),
     )
-    found = [build.get_tuple_element(sorted_, index=n) for n in range(len(op.operands))]
-    return build.tuple(*found) if op.shape.is_tuple else found[0]
+    return build.value_of(build.elements_of(sorted_)[:-1], op.shape)
 
 
 def _indices(build: Builder, dims: Sequence[int]) -> list[Instruction]:

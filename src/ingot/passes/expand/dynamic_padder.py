@@ -15,7 +15,6 @@ Source: xla/service/dynamic_dimension_inference.cc, dynamic_padder.cc.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import S32
@@ -34,8 +33,8 @@ from ingot.support.records import record
 class DynamicPadder(Pass):
     """Replaces dynamic dimensions by their bounds, sizes and masks."""
 
-    name: ClassVar[str] = "dynamic_padder"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({BOUNDED, *RESIZING})
+    name = "dynamic_padder"
+    concerns = frozenset({BOUNDED, *RESIZING})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite every computation that has a dynamic dimension."""

@@ -163,9 +163,7 @@ class Rewriter:
         self.computation.set_shape(op, made.shape)
         if any(leaves.values()):
             self.leaves[made] = leaves
-        self.computation.transfer_control_deps(op, made)
-        self.computation.replace_all_uses(op, made)
-        self.computation.remove(op)
+        self.computation.substitute(op, made)
 
     def keep(self, op: Instruction, sizes: Sizes) -> None:
         """Keep an op, and note the sizes of each element of its result."""

@@ -71,7 +71,7 @@ def applied(
     """Return the results of `computation` at each element of `operands`, which are of one shape."""
     dims = operands[0].shape.dims
     if not dims:
-        return parts_of(build, build.call(*operands, to_apply=computation))
+        return build.elements_of(build.call(*operands, to_apply=computation))
     size = operands[0].shape.size
     rows = [build.reshape_to(operand, (size,)) for operand in operands]
     done = build.scan(
@@ -81,20 +81,7 @@ def applied(
         dimensions=(0,),
         to_apply=module.take(_step(computation)),
     )
-    results = range(len(done.shape.elements) - 1)
-    return [build.reshape_to(build.element_of(done, n), dims) for n in results]
-
-
-def parts_of(build: Builder, value: Instruction) -> list[Instruction]:
-    """Return the elements of a tuple, or an array as the only one."""
-    if not value.shape.is_tuple:
-        return [value]
-    return [build.element_of(value, n) for n in range(len(value.shape.elements))]
-
-
-def together(build: Builder, parts: Sequence[Instruction], shape: Shape) -> Instruction:
-    """Return `parts` as a value of `shape`: a tuple, or the only one of them."""
-    return build.tuple(*parts) if shape.is_tuple else parts[0]
+    return [build.reshape_to(one, dims) for one in build.elements_of(done)[:-1]]
 
 
 def converted(
@@ -111,4 +98,4 @@ def _step(computation: Computation) -> Computation:
     elements = [b.parameter(n, one.shape) for n, one in enumerate(computation.parameters)]
     carry = b.parameter(len(elements), Shape.array(S32, ()))
     made = b.call(*elements, to_apply=computation)
-    return b.build(b.tuple(*parts_of(b, made), carry))
+    return b.build(b.tuple(*b.elements_of(made), carry))

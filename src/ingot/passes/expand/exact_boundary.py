@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim, symbols_of
@@ -27,7 +26,6 @@ from ingot.hlo.size_definitions import define_size
 from ingot.passes.expand.dynamic_boundary import (
     at_bounds,
     dynamic_dims,
-    elements_of,
     reopen,
     with_size,
 )
@@ -40,8 +38,8 @@ Names = Iterator[str]
 class ExactBoundary(Pass):
     """Gives the entry's parameters and results the sizes that they have."""
 
-    name: ClassVar[str] = "exact-boundary"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({BOUNDED})
+    name = "exact-boundary"
+    concerns = frozenset({BOUNDED})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the entry's parameters, then its result."""
@@ -103,7 +101,7 @@ def _cut(build: Builder, value: Instruction, names: Names) -> Instruction:
     """Return a value whose arrays have their actual sizes."""
     shape = value.shape
     if shape.is_tuple:
-        return build.tuple(*(_cut(build, one, names) for one in elements_of(build, value)))
+        return build.tuple(*(_cut(build, one, names) for one in build.elements_of(value)))
     dims = [dim for _, dim in dynamic_dims([shape])]
     if not dims:
         return value

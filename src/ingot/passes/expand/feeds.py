@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.passes.expand.expander import Expander
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.passes.expand.foreign import foreign_call
 from ingot.support.records import record
 
@@ -17,8 +15,8 @@ from ingot.support.records import record
 class FeedExpander(Expander):
     """Rewrites `infeed` and `outfeed`."""
 
-    name: ClassVar[str] = "feed-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"infeed", "outfeed"})
+    name = "feed-expander"
+    concerns = frozenset({"infeed", "outfeed"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the call."""

@@ -7,14 +7,12 @@ with zeros, to fit.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.transforms import FftAttributes
-from ingot.passes.expand.expander import Expander
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.support.records import record, replace
 
 
@@ -22,8 +20,8 @@ from ingot.support.records import record, replace
 class FftLengths(Expander):
     """Rewrites `fft` whose lengths are not those of its operand."""
 
-    name: ClassVar[str] = "fft-lengths"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"fft"})
+    name = "fft-lengths"
+    concerns = frozenset({"fft"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the transform of a fitted operand, fitted; the op itself if its lengths fit."""

@@ -67,11 +67,7 @@ def lapack_call(
         inner = ", ".join(f"{name} = {_literal(x)}" for name, x in sorted(attributes.items()))
         set_config(call, "{" + inner + "}")
     note_orders(call, [_order(s, rank) for s in shapes], [_order(s, rank) for s in results])
-    found = (
-        [call]
-        if len(results) == 1
-        else [build.element_of(call, number) for number in range(len(results))]
-    )
+    found = build.elements_of(call)
     return [_swapped(build, item, rank) for item in found] if columns else found
 
 

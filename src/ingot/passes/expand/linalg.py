@@ -11,15 +11,14 @@ the other triangle, NaN throughout where a matrix is not positive definite.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.linalg import TriangularSolveAttributes
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.lapack_calls import Dims, lapack_call, lapack_element, succeeded
 from ingot.support.records import record
 
@@ -81,9 +80,9 @@ _EXPANSIONS: dict[str, Callable[[Instruction, Builder, Module], Instruction]] = 
 class LinalgExpander(Expander):
     """Rewrites the ops of linear algebra to custom calls of LAPACK targets."""
 
-    name: ClassVar[str] = "linalg-expander"
+    name = "linalg-expander"
 
-    concerns: ClassVar[frozenset[str] | None] = frozenset(_EXPANSIONS)
+    concerns = frozenset(_EXPANSIONS)
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the call and the ops on its result."""

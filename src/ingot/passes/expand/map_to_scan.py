@@ -10,14 +10,12 @@ Source: xla/service/cpu/ir_emitter.cc, which runs `map` element after element.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.passes.expand.element_loops import applied, has_loop
-from ingot.passes.expand.expander import Expander
 from ingot.support.records import record
 
 
@@ -25,8 +23,8 @@ from ingot.support.records import record
 class MapToScan(Expander):
     """Rewrites `map` over computations with loops, reductions, sorts or custom calls."""
 
-    name: ClassVar[str] = "map-to-scan"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"map"})
+    name = "map-to-scan"
+    concerns = frozenset({"map"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the elements' results; `op` itself where there is no loop or no element."""

@@ -18,7 +18,7 @@ Source: xla/service/float_normalization.cc.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from typing import Any, ClassVar
+from typing import Any
 
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
@@ -53,8 +53,8 @@ WIDE_INTEGERS: Wide = {
 class FloatNormalization(Pass):
     """Computes floats of at most 8 bits, and sums of 16-bit floats, in f32."""
 
-    name: ClassVar[str] = "float-normalization"
-    concerns: ClassVar[frozenset[str] | None] = types({*WIDE_FLOATS, *WIDE_SUMS})
+    name = "float-normalization"
+    concerns = types({*WIDE_FLOATS, *WIDE_SUMS})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""
@@ -66,8 +66,8 @@ class FloatNormalization(Pass):
 class SubByteNormalization(Pass):
     """Computes integers narrower than a byte in s8 and u8."""
 
-    name: ClassVar[str] = "sub-byte-normalization"
-    concerns: ClassVar[frozenset[str] | None] = types(WIDE_INTEGERS)
+    name = "sub-byte-normalization"
+    concerns = types(WIDE_INTEGERS)
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""

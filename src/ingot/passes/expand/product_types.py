@@ -9,15 +9,13 @@ Source: xla/hlo/transforms/expanders/convolution_type_canonicalizer.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import C128, F32, F64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait, opcodes
 from ingot.hlo.opset.contraction import summed_type
-from ingot.passes.expand.expander import Expander
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.support.records import record
 
 
@@ -25,10 +23,8 @@ from ingot.support.records import record
 class ConvolutionTypeCanonicalizer(Expander):
     """Rewrites dots and convolutions that give numbers of a lesser kind than they sum."""
 
-    name: ClassVar[str] = "convolution-type-canonicalizer"
-    concerns: ClassVar[frozenset[str] | None] = frozenset(
-        opcodes(lambda row: row.has(Trait.CONTRACTION))
-    )
+    name = "convolution-type-canonicalizer"
+    concerns = frozenset(opcodes(lambda row: row.has(Trait.CONTRACTION)))
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the converted sum; the op itself if its type is that of the sum."""

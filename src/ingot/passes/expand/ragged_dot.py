@@ -11,15 +11,15 @@ Source: xla/hlo/transforms/expanders/ragged_dot_rewriter.cc.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import F32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.dots import RaggedDotAttributes
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.ragged_tiles import is_worth_tiles, running_sums, tiled
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import record
@@ -29,8 +29,8 @@ from ingot.support.records import record
 class RaggedDotRewriter(Expander):
     """Rewrites `ragged-dot`."""
 
-    name: ClassVar[str] = "ragged-dot-rewriter"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"ragged-dot"})
+    name = "ragged-dot-rewriter"
+    concerns = frozenset({"ragged-dot"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the dot of masked operands, or the loop."""

@@ -185,8 +185,7 @@ def _body(
     (ragged,) = given.lhs_ragged_dims
     b = Builder("tile")
     values = b.parameter(0, state)
-    parts = [b.element_of(values, n) for n in range(len(state.elements))]
-    trip, count, lhs, rhs, bases, ends, tiles, result, *sums = parts
+    trip, count, lhs, rhs, bases, ends, tiles, result, *sums = b.elements_of(values)
     # The group of a trip is the first one with more tiles up to its end.
     done = b.compare(tiles, b.broadcast_to(trip, tiles.shape.dims), direction="LE")
     add = module.take(scalar_computation("add", S64))

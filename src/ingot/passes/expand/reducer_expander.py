@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
-from typing import ClassVar
 
 from ingot.analysis.scans import is_scan
 from ingot.hlo.builder import Builder, scalar_computation
@@ -29,10 +28,10 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
-from ingot.passes.expand.element_loops import applied, converted, has_loop, parts_of, together
-from ingot.passes.expand.expander import Expander
+from ingot.passes.expand.element_loops import applied, converted, has_loop
 from ingot.passes.expand.normalization import WIDE_FLOATS, WIDE_SUMS
 from ingot.passes.expand.scatter_scan import scattered
 from ingot.passes.expand.sort_by_rank import sorted_by_rank
@@ -44,7 +43,7 @@ from ingot.support.records import record
 def _reduced_over_nothing(op: Instruction, build: Builder) -> Instruction:
     shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
     pairs = zip(op.operands, shapes, strict=False)
-    return together(build, [build.convert_to(one, s.dtype) for one, s in pairs], op.shape)
+    return build.value_of([build.convert_to(one, s.dtype) for one, s in pairs], op.shape)
 
 
 def _reduce(op: Instruction, build: Builder, module: Module) -> list[Instruction]:
@@ -70,7 +69,7 @@ def _reduce(op: Instruction, build: Builder, module: Module) -> list[Instruction
         dimensions=(0,),
         to_apply=module.take(_joining_step(reducer, rest, module)),
     )
-    return converted(build, parts_of(build, done), op.operands[:count])
+    return converted(build, build.elements_of(done), op.operands[:count])
 
 
 def _joining_step(reducer: Computation, dims: tuple[int | Dim, ...], module: Module) -> Computation:
@@ -97,7 +96,7 @@ def _started_late(op: Instruction, build: Builder, module: Module) -> Instructio
     if not opcode and is_scan(op):  # one pass over the elements, from the initial value on
         return op
     if not opcode:
-        return together(build, _reduce_window(op, build, module), op.shape)
+        return build.value_of(_reduce_window(op, build, module), op.shape)
     if is_identity(start, opcode) or reducer.root.shape.dtype is not value.shape.dtype:
         return op
     element = value.shape.dtype
@@ -165,8 +164,8 @@ _EXPANSIONS: dict[str, _Expansion] = {
 class ReducerExpander(Expander):
     """Rewrites ops whose computation on elements no kernel supports."""
 
-    name: ClassVar[str] = "reducer-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset(_EXPANSIONS)
+    name = "reducer-expander"
+    concerns = frozenset(_EXPANSIONS)
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the results; `op` itself where kernels do it."""
@@ -177,4 +176,4 @@ class ReducerExpander(Expander):
         if not has_loop(op.attributes.to_apply):
             is_padded = op.opcode == "reduce-window" and _is_padded(op.attributes.window)
             return _started_late(op, build, module) if is_padded else op
-        return together(build, _EXPANSIONS[op.opcode](op, build, module), op.shape)
+        return build.value_of(_EXPANSIONS[op.opcode](op, build, module), op.shape)

@@ -16,16 +16,15 @@ Source: xla/service/rng_expander.cc, xla/hlo/builder/lib/prng.cc.
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 from ingot.hlo import dim
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import F32, F64, U64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import Words
-from ingot.passes.expand.expander import Expander
 from ingot.passes.expand.foreign import foreign_call
 from ingot.support.records import record
 
@@ -38,8 +37,8 @@ _MOST_DRAWN = 1 << 40
 class RngExpander(Expander):
     """Rewrites `rng` into `rng-get-and-update-state`, `rng-bit-generator` and arithmetic."""
 
-    name: ClassVar[str] = "rng-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"rng"})
+    name = "rng-expander"
+    concerns = frozenset({"rng"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the numbers."""
@@ -126,8 +125,8 @@ def _integers(
 class RngStateExpander(Expander):
     """Rewrites `rng-get-and-update-state` into a call that keeps the op's counter."""
 
-    name: ClassVar[str] = "rng-state-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"rng-get-and-update-state"})
+    name = "rng-state-expander"
+    concerns = frozenset({"rng-get-and-update-state"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the call; the program that it ends up in numbers it (`CallSite.number`)."""

@@ -10,8 +10,6 @@ Source: xla/hlo/builder/lib/prng.cc, xla/service/rng_bit_generator_expander.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo import dim
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
@@ -19,7 +17,7 @@ from ingot.hlo.dtype import U32, U64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.random import bits_shape
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import Words, size_value
 from ingot.support.diagnostics import UnsupportedError
@@ -27,29 +25,19 @@ from ingot.support.records import record
 
 
 @record
-class RngBitGeneratorExpander(Pass):
+class RngBitGeneratorExpander(Expander):
     """Rewrites `rng-bit-generator`; the default algorithm is Philox, as on XLA:CPU and XLA:GPU."""
 
-    name: ClassVar[str] = "rng-bit-generator-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"rng-bit-generator"})
-    ensures: ClassVar[frozenset[str]] = frozenset({"no-rng-bits"})
+    name = "rng-bit-generator-expander"
+    concerns = frozenset({"rng-bit-generator"})
+    ensures = frozenset({"no-rng-bits"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every reachable computation."""
-        changed = False
-        for computation in module.post_order():
-            for generator in [i for i in computation.instructions if i.opcode == _OPCODE]:
-                build = Builder(computation, generator.metadata)
-                computation.replace(generator, _expanded(generator, build))
-                changed = True
-        return changed
-
-
-_OPCODE = "rng-bit-generator"
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the tuple of next state and bits, or the bits alone."""
+        return _expanded(op, build)
 
 
 def _expanded(generator: Instruction, build: Builder) -> Instruction:
-    """Return the tuple of next state and bits, or the bits alone."""
     (state,) = generator.operands
     words = _state_words(state, build)
     result = bits_shape(generator.shape)

@@ -9,15 +9,13 @@ Source: xla/service/scaled_dot_rewriter.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo import dim
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import F32, F64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import DotAttributes
-from ingot.passes.expand.expander import Expander
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.support.records import record
 
 
@@ -25,8 +23,8 @@ from ingot.support.records import record
 class ScaledDotRewriter(Expander):
     """Rewrites `scaled-dot`."""
 
-    name: ClassVar[str] = "scaled-dot-rewriter"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"scaled-dot"})
+    name = "scaled-dot-rewriter"
+    concerns = frozenset({"scaled-dot"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the dot of the products."""

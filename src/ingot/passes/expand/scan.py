@@ -6,17 +6,15 @@ Source: xla/hlo/transforms/expanders/scan_expander.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.transforms import ScanAttributes
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import size_value
-from ingot.passes.expand.expander import Expander
 from ingot.support.records import record
 
 
@@ -24,8 +22,8 @@ from ingot.support.records import record
 class ScanToWhile(Expander):
     """Rewrites `scan`."""
 
-    name: ClassVar[str] = "scan_expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"scan"})
+    name = "scan_expander"
+    concerns = frozenset({"scan"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return outputs and carries of the loop."""
@@ -38,8 +36,7 @@ class ScanToWhile(Expander):
         outputs = [build.full(0, shape) for shape in shapes[: len(shapes) - count]]
         size = (inputs or outputs)[0].shape.dims[dimension]
         if size == 0:
-            found = [*outputs, *carries]
-            return found[0] if op.shape.is_array else build.tuple(*found)
+            return build.value_of([*outputs, *carries], op.shape)
         steps = build.convert_to(size_value(build, size), S32)
         state = build.tuple(build.constant(0, S32), steps, *inputs, *outputs, *carries)
         loop = build.while_(
@@ -47,9 +44,8 @@ class ScanToWhile(Expander):
             condition=module.take(_condition(state.shape)),
             body=module.take(_body(op, state.shape, len(inputs), len(outputs))),
         )
-        first = 2 + len(inputs)
-        results = [build.element_of(loop, first + n) for n in range(len(outputs) + count)]
-        return results[0] if op.shape.is_array else build.tuple(*results)
+        numbers = range(2 + len(inputs), len(state.operands))
+        return build.value_of([build.element_of(loop, n) for n in numbers], op.shape)
 
 
 def _condition(state: Shape) -> Computation:
@@ -63,16 +59,12 @@ def _body(op: Instruction, state: Shape, inputs: int, outputs: int) -> Computati
     (dimension,) = given.dimensions
     b = Builder("scan_body")
     values = b.parameter(0, state)
-    parts = [b.element_of(values, n) for n in range(len(state.elements))]
-    step, steps, rest = parts[0], parts[1], parts[2:]
+    step, steps, *rest = b.elements_of(values)
     one = b.constant(1, S32)
     at = b.subtract(b.subtract(steps, one), step) if given.is_reverse else step
     slices = _Slices(b, at, dimension)
     taken = [slices.slice(value) for value in rest[:inputs]]
-    found = b.call(*taken, *rest[inputs + outputs :], to_apply=given.to_apply)
-    made = [found]
-    if found.shape.is_tuple:
-        made = [b.element_of(found, n) for n in range(len(found.shape.elements))]
+    made = b.elements_of(b.call(*taken, *rest[inputs + outputs :], to_apply=given.to_apply))
     written = [
         slices.updated(whole, value)
         for whole, value in zip(rest[inputs : inputs + outputs], made, strict=False)

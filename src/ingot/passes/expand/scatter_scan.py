@@ -18,7 +18,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import ScatterAttributes
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.element_loops import converted, parts_of
+from ingot.passes.expand.element_loops import converted
 
 
 def scattered(op: Instruction, build: Builder, module: Module) -> list[Instruction]:
@@ -39,7 +39,7 @@ def scattered(op: Instruction, build: Builder, module: Module) -> list[Instructi
         to_apply=module.take(_scatter_step(combiner, [one.shape for one in flat])),
     )
     dims = operands[0].shape.dims
-    return [build.reshape_to(one, dims) for one in parts_of(build, done)]
+    return [build.reshape_to(one, dims) for one in build.elements_of(done)]
 
 
 def _target(op: Instruction, build: Builder) -> Instruction:
@@ -99,7 +99,7 @@ def _scatter_step(combiner: Computation, operands: Sequence[Shape]) -> Computati
     found = [b.dynamic_slice(one, where, dynamic_slice_sizes=(1,)) for one in arrays]
     old = [b.reshape_to(one, ()) for one in found]
     taken = [*converted(b, [*old, *values], combiner.parameters)]
-    new = converted(b, parts_of(b, b.call(*taken, to_apply=combiner)), old)
+    new = converted(b, b.elements_of(b.call(*taken, to_apply=combiner)), old)
     selected = [b.select(inside, *pair) for pair in zip(new, old, strict=True)]
     boxes = [b.reshape_to(one, (1,)) for one in selected]
     results = [

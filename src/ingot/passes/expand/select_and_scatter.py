@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -25,7 +24,7 @@ from ingot.hlo.dtype import S32, S64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.reduction import SelectAndScatterAttributes
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window, WindowDimension
 from ingot.support.records import record
@@ -40,20 +39,15 @@ _WHOLE = WindowDimension(1)
 
 
 @record
-class SelectAndScatterExpander(Pass):
+class SelectAndScatterExpander(Expander):
     """Rewrites `select-and-scatter` into windowed reductions and elementwise ops."""
 
-    name: ClassVar[str] = "select-and-scatter-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"select-and-scatter"})
+    name = "select-and-scatter-expander"
+    concerns = frozenset({"select-and-scatter"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every reachable computation."""
-        changed = False
-        for computation in module.post_order():
-            for item in [i for i in computation.instructions if i.opcode == "select-and-scatter"]:
-                computation.replace(item, _Expansion.of(item).result())
-                changed = True
-        return changed
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the result as reductions of windows, or as a scatter."""
+        return _Expansion.of(op, build).result()
 
 
 @record
@@ -67,10 +61,9 @@ class _Expansion:
     counts: tuple[int | Dim, ...]
 
     @staticmethod
-    def of(op: Instruction) -> _Expansion:
+    def of(op: Instruction, build: Builder) -> _Expansion:
         given = op.as_(SelectAndScatterAttributes)
         operand, source, _ = op.operands
-        build = Builder(op.computation, op.metadata)
         return _Expansion(op, build, given.window, operand.shape.dims, source.shape.dims)
 
     def result(self) -> Instruction:

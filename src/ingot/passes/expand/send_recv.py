@@ -10,8 +10,6 @@ Source: xla/service/collective_permute_decomposer.cc, the other way round.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import U32
@@ -30,8 +28,8 @@ _OPCODES = frozenset({*DONE_OF, *DONE_OF.values()})
 class SendRecvToPermute(Pass):
     """Rewrites `send`, `recv` and their done."""
 
-    name: ClassVar[str] = "send-recv-to-permute"
-    concerns: ClassVar[frozenset[str] | None] = _OPCODES
+    name = "send-recv-to-permute"
+    concerns = _OPCODES
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""

@@ -8,8 +8,6 @@ Source: xla/service/sharding_remover.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.semantics.custom_calls import is_annotation, is_note
@@ -20,8 +18,8 @@ from ingot.support.records import record
 class ShardingRemover(Pass):
     """Replaces annotations of unchanged shape by their operands."""
 
-    name: ClassVar[str] = "sharding-remover"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
+    name = "sharding-remover"
+    concerns = frozenset({"custom-call"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every reachable computation."""

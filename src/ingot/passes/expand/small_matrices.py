@@ -13,14 +13,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.expander import Expander
 from ingot.semantics.custom_calls import config_text
 from ingot.support.records import record
 
@@ -203,8 +202,8 @@ _ROUTINES = {
 class SmallMatrixExpander(Expander):
     """Writes out LAPACK calls on batches of tiny matrices."""
 
-    name: ClassVar[str] = "small-matrix-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
+    name = "small-matrix-expander"
+    concerns = frozenset({"custom-call"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the results of a routine; the call itself if matrices are large or few."""

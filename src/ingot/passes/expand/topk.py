@@ -8,16 +8,14 @@ index.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import BF16, F16, F32, S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import TopKAttributes
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.expander import Expander
 from ingot.support.records import record
 
 
@@ -25,8 +23,8 @@ from ingot.support.records import record
 class TopKExpander(Expander):
     """Rewrites `topk` into `sort` and slices, where no kernel selects."""
 
-    name: ClassVar[str] = "topk-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"topk"})
+    name = "topk-expander"
+    concerns = frozenset({"topk"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the first sorted elements; the op itself if a kernel selects."""

@@ -10,14 +10,12 @@ Source: xla/service/stochastic_convert_decomposer.cc; Hacker's Delight, 8-2.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import F64, S64, U64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.passes.expand.counters import Words
-from ingot.passes.expand.expander import Expander
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import record
 
@@ -26,8 +24,8 @@ from ingot.support.records import record
 class MulhiExpander(Expander):
     """Rewrites `mulhi`."""
 
-    name: ClassVar[str] = "mulhi-expander"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"mulhi"})
+    name = "mulhi-expander"
+    concerns = frozenset({"mulhi"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the high half of the product."""
@@ -67,8 +65,8 @@ def _high_of_64(left: Instruction, right: Instruction, build: Builder) -> Instru
 class StochasticConvertDecomposer(Expander):
     """Rewrites `stochastic-convert` to signed integers."""
 
-    name: ClassVar[str] = "stochastic_convert_decomposer"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"stochastic-convert"})
+    name = "stochastic_convert_decomposer"
+    concerns = frozenset({"stochastic-convert"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the truncated number, moved away from zero with the odds of the fraction."""

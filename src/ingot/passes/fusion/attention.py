@@ -16,7 +16,6 @@ of each sum instead of each weight; where rows of weights are exact they are the
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from ingot.analysis.attention import Attention, attention_of, keeps_last, row_of
 from ingot.hlo.computation import Computation
@@ -54,8 +53,8 @@ _FOLDS = ops_with(FusionClass.CONTRACTION, FusionClass.REDUCTION)
 class AttentionFusion(Pass):
     """Makes one kernel of attention where that pays."""
 
-    name: ClassVar[str] = "attention-fusion"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"dot"})
+    name = "attention-fusion"
+    concerns = frozenset({"dot"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Outline every attention of the computations that run instructions one by one."""

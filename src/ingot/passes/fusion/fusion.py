@@ -8,8 +8,6 @@ scalar computations stay as they are. Decisions are remarks of the context
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.computation import Computation
 from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.module import Module
@@ -40,9 +38,9 @@ class Fusion(Pass):
     If the pass is disabled by name, it makes one kernel of each op: every op runs in some kernel.
     """
 
-    name: ClassVar[str] = "fusion"
-    ensures: ClassVar[frozenset[str]] = frozenset({"fused"})
-    lowers: ClassVar[bool] = True
+    name = "fusion"
+    ensures = frozenset({"fused"})
+    lowers = True
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Fuse every controlled computation."""

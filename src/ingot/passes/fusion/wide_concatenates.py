@@ -9,6 +9,7 @@ Invariant: no concatenation has more than `MAX_PARTS` operands.
 
 Example:
     >>> from ingot.hlo.builder import Builder
+    >>> from ingot.hlo.rewrite.pass_base import PassContext
     >>> b = Builder("main")
     >>> joined = b.concatenate(*[b.parameter(0, "f32[2]")] * 100, dimensions=(0,))
     >>> WideConcatenates().run(Module.of("m", b.build(joined)), PassContext())
@@ -19,47 +20,33 @@ Example:
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.passes.fusion.legality import MAX_PARTS
 from ingot.support.records import record
 
 
 @record
-class WideConcatenates(Pass):
+class WideConcatenates(Expander):
     """Splits concatenations of many operands into trees."""
 
-    name: ClassVar[str] = "wide-concatenates"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"concatenate"})
-    lowers: ClassVar[bool] = True
+    name = "wide-concatenates"
+    concerns = frozenset({"concatenate"})
+    lowers = True
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Split in every reachable computation."""
-        changed = False
-        for computation in module.post_order():
-            if "concatenate" not in computation.opcodes:
-                continue
-            for item in computation.instructions:
-                if item.opcode == "concatenate" and len(item.operands) > MAX_PARTS:
-                    computation.replace(item, _in_parts(item))
-                    changed = True
-        return changed
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the root of the tree; the op itself if it has few operands."""
+        if len(op.operands) <= MAX_PARTS:
+            return op
+        level: list[Instruction] = list(op.operands)
 
+        def joined(first: int) -> Instruction:
+            group = level[first : first + MAX_PARTS]
+            dimensions = op.attributes.dimensions
+            return build.concatenate(*group, dimensions=dimensions) if len(group) > 1 else group[0]
 
-def _in_parts(wide: Instruction) -> Instruction:
-    """Add the tree with the same result."""
-    build = Builder(wide.computation, wide.metadata)
-    dimensions = wide.attributes.dimensions
-    level: list[Instruction] = list(wide.operands)
-
-    def joined(first: int) -> Instruction:
-        group = level[first : first + MAX_PARTS]
-        return build.concatenate(*group, dimensions=dimensions) if len(group) > 1 else group[0]
-
-    while len(level) > 1:
-        level = [joined(first) for first in range(0, len(level), MAX_PARTS)]
-    return level[0]
+        while len(level) > 1:
+            level = [joined(first) for first in range(0, len(level), MAX_PARTS)]
+        return level[0]

@@ -13,12 +13,12 @@ Invariant: afterwards the buffers of every custom call are dense row-major array
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.op_pass import OpPass
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.layout.transposed_problems import transposed_config
 from ingot.semantics.assertions import is_assertion
@@ -36,25 +36,22 @@ from ingot.support.records import record, replace
 
 
 @record
-class CustomCallLayouts(Pass):
+class CustomCallLayouts(OpPass):
     """Makes the layouts of custom calls explicit."""
 
-    name: ClassVar[str] = "custom-call-layouts"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"custom-call"})
+    name = "custom-call-layouts"
+    concerns = frozenset({"custom-call"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every reachable computation."""
-        changed = False
-        for computation in module.post_order():
-            for item in computation.instructions:
-                if item.opcode == "custom-call" and not is_assertion(item) and _moves(item):
-                    config = transposed_config(item)
-                    if config is None:
-                        _make_explicit(item)
-                    else:
-                        _turn(item, config)
-                    changed = True
-        return changed
+    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
+        """Transpose around a call, or let it solve the transposed problem."""
+        if is_assertion(op) or not _moves(op):
+            return False
+        config = transposed_config(op)
+        if config is None:
+            _make_explicit(op)
+        else:
+            _transpose(op, config)
+        return True
 
 
 def _moves(call: Instruction) -> bool:
@@ -76,7 +73,7 @@ def _make_explicit(call: Instruction) -> None:
     call.computation.replace(call, result)
 
 
-def _turn(call: Instruction, config: str) -> None:
+def _transpose(call: Instruction, config: str) -> None:
     """Let a call solve the transposed problem, whose columns are the rows in memory."""
     orders = layout_orders(call)
     set_config(call, config)
@@ -99,8 +96,7 @@ def reordered(
 ) -> Instruction:
     """Return the value's arrays transposed between logical order and memory order."""
     if value.shape.is_tuple:
-        count = len(value.shape.elements)
-        elements = (build.element_of(value, number) for number in range(count))
+        elements = build.elements_of(value)
         return build.tuple(*(reordered(build, e, orders, into=into) for e in elements))
     order = next(orders)
     dimensions = range(value.shape.rank)

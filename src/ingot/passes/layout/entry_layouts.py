@@ -21,7 +21,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.dynamic_boundary import reopen, results_of
+from ingot.passes.expand.dynamic_boundary import reopen
 from ingot.passes.fusion.recompute import LITERALS
 from ingot.passes.layout.custom_call_layouts import physical_shape, reordered
 from ingot.semantics.buffer_donation import drop_unequal_aliases
@@ -77,7 +77,7 @@ def _store_results(module: Module, wanted: Layouts) -> tuple[Order, ...]:
     """Give the results the dimensions in which they are stored; return their layouts."""
     root = module.entry.root
     build = Builder(module.entry, root.metadata)
-    values = results_of(build, root)
+    values = build.elements_of(root)
     orders = tuple(
         order if order is not None else order_without_transpose(value)
         for value, order in zip(values, wanted, strict=True)
@@ -87,8 +87,7 @@ def _store_results(module: Module, wanted: Layouts) -> tuple[Order, ...]:
         for value, order in zip(values, orders, strict=True)
     ]
     if stored != values:
-        made = build.tuple(*stored) if root.shape.is_tuple else stored[0]
-        module.entry.set_root(made)
+        module.entry.set_root(build.value_of(stored, root.shape))
     return orders
 
 

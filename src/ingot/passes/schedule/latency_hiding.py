@@ -21,7 +21,6 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Sequence
-from typing import ClassVar
 
 from ingot.analysis.aliasing import Value
 from ingot.analysis.liveness import forget_liveness
@@ -55,9 +54,9 @@ _SHARES = (1.0, 0.5, 0.25)
 class LatencyHidingScheduler(Pass):
     """Moves instructions between a collective and its readers, and makes it a pair."""
 
-    name: ClassVar[str] = "latency-hiding-scheduler"
-    concerns: ClassVar[frozenset[str] | None] = frozenset(ops_with(Trait.EXCHANGE))
-    requires: ClassVar[frozenset[str]] = frozenset({SCHEDULED})
+    name = "latency-hiding-scheduler"
+    concerns = frozenset(ops_with(Trait.EXCHANGE))
+    requires = frozenset({SCHEDULED})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Reorder each computation that has collectives."""
@@ -246,7 +245,5 @@ def _pair(op: Instruction) -> tuple[Instruction, Instruction]:
     )
     start.run_after(op.control_predecessors)
     op.run_after(())
-    computation.transfer_control_deps(op, done)
-    computation.replace_all_uses(op, done)
-    computation.remove(op)
+    computation.substitute(op, done)
     return start, done

@@ -24,7 +24,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import ClassVar
 
 from ingot.analysis.liveness import forget_liveness
 from ingot.hlo.instruction import Instruction
@@ -43,9 +42,9 @@ _EARLY = ops_with(Trait.LEAF)
 class MemoryScheduler(Pass):
     """Fills `module.schedule` for the entry and all that calls and control flow run."""
 
-    name: ClassVar[str] = "hlo-memory-scheduler"
-    requires: ClassVar[frozenset[str]] = frozenset({FLAT})
-    ensures: ClassVar[frozenset[str]] = frozenset({SCHEDULED})
+    name = "hlo-memory-scheduler"
+    requires = frozenset({FLAT})
+    ensures = frozenset({SCHEDULED})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Schedule callees before callers, so that a loop's own peak is known."""

@@ -14,7 +14,6 @@ Source of the second: xla/service/collectives/all_reduce_reassociate.cc.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
@@ -30,8 +29,8 @@ from ingot.support.records import record
 class AllReduceCodeMotion(Pass):
     """Moves transposes and sums of all-reduces to their operands."""
 
-    name: ClassVar[str] = "all-reduce-code-motion"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"all-reduce"})
+    name = "all-reduce-code-motion"
+    concerns = frozenset({"all-reduce"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Visit every reachable computation, from operands to users."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from math import prod
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -33,8 +32,8 @@ MOST = 1 << 20
 class AllReduceCombiner(Pass):
     """Combines small all-reduces."""
 
-    name: ClassVar[str] = "all-reduce-combiner"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"all-reduce"})
+    name = "all-reduce-combiner"
+    concerns = frozenset({"all-reduce"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Combine those of every computation, one kind after the other."""

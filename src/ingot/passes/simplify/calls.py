@@ -7,7 +7,6 @@ Source: xla/service/call_inliner.cc, map_inliner.cc, conditional_simplifier.cc.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import PRED
@@ -27,9 +26,9 @@ from ingot.support.records import record, replace
 class CallInliner(Pass):
     """Replaces calls by the bodies of their computations, except those that `unfolding` keeps."""
 
-    name: ClassVar[str] = "call-inliner"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"call"})
-    ensures: ClassVar[frozenset[str]] = frozenset({"flat-calls"})
+    name = "call-inliner"
+    concerns = frozenset({"call"})
+    ensures = frozenset({"flat-calls"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Inline in every reachable computation."""
@@ -40,8 +39,8 @@ class CallInliner(Pass):
 class MapInliner(Pass):
     """Replaces `map` of elementwise computations by their ops on whole arrays."""
 
-    name: ClassVar[str] = "map-inliner"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"map"})
+    name = "map-inliner"
+    concerns = frozenset({"map"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Inline in every reachable computation."""
@@ -53,9 +52,7 @@ class MapInliner(Pass):
                 made = _widened(mapping)
                 if made is not None:
                     result, inner = made
-                    computation.transfer_control_deps(mapping, result)
-                    computation.replace_all_uses(mapping, result)
-                    computation.remove(mapping)
+                    computation.substitute(mapping, result)
                     work.extend(one for one in inner if one.parent is not None)
                     changed = True
         return changed
@@ -102,8 +99,8 @@ def _widened(mapping: Instruction) -> tuple[Instruction, list[Instruction]] | No
 class ConditionalSimplifier(Pass):
     """Inlines the branch of a `conditional` that is known, and branches that are all equal."""
 
-    name: ClassVar[str] = "simplify-conditional"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"conditional"})
+    name = "simplify-conditional"
+    concerns = frozenset({"conditional"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Simplify in every reachable computation."""

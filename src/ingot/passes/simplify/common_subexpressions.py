@@ -7,7 +7,6 @@ Source: xla/hlo/transforms/simplifiers/hlo_cse.cc, xla/service/hlo_computation_d
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import ClassVar
 
 from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
@@ -27,7 +26,7 @@ _NEVER = ops_with(Trait.BARRIER, also=("parameter",))
 class CommonSubexpressionElimination(Pass):
     """Keeps the first of several instructions with equal op, operands, shape and attributes."""
 
-    name: ClassVar[str] = "cse"
+    name = "cse"
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Merge equal reducers, then equal instructions in every reachable computation."""

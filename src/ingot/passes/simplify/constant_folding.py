@@ -11,7 +11,7 @@ Source: xla/hlo/transforms/simplifiers/hlo_constant_folding.cc.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 from ingot.evaluator import Value, evaluate_instruction, evaluated_opcodes
 from ingot.hlo.builder import Builder
@@ -46,7 +46,7 @@ class ConstantFolding(Pass):
         virtual_limit: greatest size of a broadcast or iota that counts as constant operand.
     """
 
-    name: ClassVar[str] = "constant-folding"
+    name = "constant-folding"
     element_limit: int = 1 << 16
     work_limit: int = 1 << 20
     virtual_limit: int = 256

@@ -10,14 +10,12 @@ with padding, which is 0, are left out, also where an element of the filter is i
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.window import WindowDimension
-from ingot.passes.expand.expander import Expander
 from ingot.support.records import record, replace
 
 
@@ -25,8 +23,8 @@ from ingot.support.records import record, replace
 class ConvolutionFilterSlicer(Expander):
     """Slices off the elements of filters that meet padding only."""
 
-    name: ClassVar[str] = "convolution-filter-slicer"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
+    name = "convolution-filter-slicer"
+    concerns = frozenset({"convolution"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the convolution with the part of its filter that meets the input."""

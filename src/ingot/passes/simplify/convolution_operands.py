@@ -12,15 +12,14 @@ Source: XLA's ConvOperandSwapper (xla/hlo/transforms/simplifiers/conv_operand_sw
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 from ingot.analysis.direct_convolution import has_many_phases
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.window import WindowDimension, window_elements
-from ingot.passes.expand.expander import Expander
 from ingot.passes.simplify.convolutions import has_known_sizes
 from ingot.support.records import record, replace
 
@@ -43,8 +42,8 @@ _OF_RESULT = str.maketrans("fb", "bf")
 class ConvOperandSwapper(Expander):
     """Makes the larger operand of a convolution its input."""
 
-    name: ClassVar[str] = "conv-operand-swapper"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
+    name = "conv-operand-swapper"
+    concerns = frozenset({"convolution"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the convolution with its operands exchanged; itself where that does not pay."""

@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import groupby, product
-from typing import ClassVar
 
 from ingot.analysis.convolution_phases import Phase, has_phases, phases_of
 from ingot.analysis.direct_convolution import has_many_phases, runs_whole, runs_whole_in_f32
@@ -31,7 +30,7 @@ from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 from ingot.passes.simplify.convolutions import reordered
@@ -42,28 +41,20 @@ MIN_PRODUCTS = 10_000_000
 
 
 @record
-class ConvolutionPhases(Pass):
+class ConvolutionPhases(Expander):
     """Splits convolutions with a dilated input into dense ones."""
 
-    name: ClassVar[str] = "convolution-phases"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
+    name = "convolution-phases"
+    concerns = frozenset({"convolution"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite the convolutions of every reachable computation."""
-        changed = False
-        for item in module.find("convolution"):
-            is_empty = any(0 in value.shape.dims for value in (item, *item.operands))
-            if item.control_predecessors or is_empty:
-                continue
-            if runs_whole_in_f32(item):
-                item.computation.replace(item, _in_f32(item))
-                changed = True
-            elif has_many_phases(item) or _pays(item):
-                dimensions = _dimensions(item)
-                if dimensions is not None:
-                    item.computation.replace(item, _dense(item, dimensions))
-                    changed = True
-        return changed
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the dense convolutions joined; the op itself where that does not pay."""
+        if any(0 in value.shape.dims for value in (op, *op.operands)):
+            return op
+        if runs_whole_in_f32(op):
+            return _in_f32(op)
+        dimensions = _dimensions(op) if has_many_phases(op) or _pays(op) else None
+        return op if dimensions is None else _dense(op, dimensions)
 
 
 def _pays(convolution: Instruction) -> bool:

@@ -14,8 +14,6 @@ Source: the idea is XLA's ConvCanonicalization (xla/service/cpu/conv_canonicaliz
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.analysis.conv1d import is_conv1d
 from ingot.analysis.filter_gradient import filter_labels, is_of_filter
 from ingot.hlo.builder import Builder
@@ -23,27 +21,24 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.op_pass import OpPass
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.window import Window
 from ingot.passes.simplify.whole_images import product_of_whole_image
 from ingot.support.records import record, replace
 
 
 @record
-class ConvolutionCanonicalizer(Pass):
+class ConvolutionCanonicalizer(OpPass):
     """Transposes the operands and results of convolutions into the form that kernels take."""
 
-    name: ClassVar[str] = "convolution-canonicalizer"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
-    ensures: ClassVar[frozenset[str]] = frozenset({"native-convolutions"})
+    name = "convolution-canonicalizer"
+    concerns = frozenset({"convolution"})
+    ensures = frozenset({"native-convolutions"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite the convolutions of every reachable computation."""
-        changed = False
-        for item in module.find("convolution"):
-            if not item.control_predecessors:
-                changed = _canonicalize(item) or changed
-        return changed
+    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
+        """Canonicalize a convolution."""
+        return not op.control_predecessors and _canonicalize(op)
 
 
 def _canonicalize(convolution: Instruction) -> bool:

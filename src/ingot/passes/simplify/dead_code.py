@@ -7,8 +7,6 @@ Source: xla/hlo/transforms/simplifiers/hlo_dce.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -21,7 +19,7 @@ from ingot.support.records import record
 class DeadCodeElimination(Pass):
     """Removes instructions that neither a result nor a side effect needs."""
 
-    name: ClassVar[str] = "dce"
+    name = "dce"
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Clean every reachable computation, callees first, and drop the unreachable ones."""

@@ -9,8 +9,6 @@ Source: xla/service/defuser.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -23,8 +21,8 @@ from ingot.support.records import record
 class Defuser(Pass):
     """Replaces every fusion by the body of its computation."""
 
-    name: ClassVar[str] = "defuser"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"fusion"})
+    name = "defuser"
+    concerns = frozenset({"fusion"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Inline in every reachable computation."""

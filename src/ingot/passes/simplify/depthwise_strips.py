@@ -25,7 +25,6 @@ Example:
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 from ingot.analysis.conv1d import is_conv1d
 from ingot.analysis.direct_convolution import DIMENSIONS, ConvolutionSizes, Sizes, known_sizes
@@ -34,8 +33,8 @@ from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.window import WindowDimension, window_elements
-from ingot.passes.expand.expander import Expander
 from ingot.passes.simplify.convolutions import has_known_sizes, reordered
 from ingot.support.records import record, replace
 
@@ -139,8 +138,8 @@ def _is_taken(given: ConvolutionSizes, element_bits: int) -> bool:
 class DepthwiseStrips(Expander):
     """Gives depthwise convolutions as many features as channels, and enough of them."""
 
-    name: ClassVar[str] = "depthwise-strips"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
+    name = "depthwise-strips"
+    concerns = frozenset({"convolution"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the convolution in that form; itself where it has it, or is none."""

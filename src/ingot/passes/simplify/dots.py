@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from itertools import accumulate
-from typing import ClassVar
 
 from ingot.hlo import dim
 from ingot.hlo.builder import Builder, scalar_computation
@@ -26,6 +25,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.hlo.rewrite.licence import Fp
+from ingot.hlo.rewrite.op_pass import OpPass
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.llvm.machine_model import L1_STRIDE, L1_WAYS, L2_BYTES
 from ingot.support.records import record
@@ -128,9 +128,9 @@ def is_native(dot: Instruction) -> bool:
 class DotCanonicalizer(Pass):
     """Folds transposes into dots and makes every dot native."""
 
-    name: ClassVar[str] = "dot-canonicalizer"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"dot"})
-    ensures: ClassVar[frozenset[str]] = frozenset({"native-dots"})
+    name = "dot-canonicalizer"
+    concerns = frozenset({"dot"})
+    ensures = frozenset({"native-dots"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the dots of every reachable computation."""
@@ -280,22 +280,18 @@ def _replace(dot: Instruction, sides: tuple[Side, Side]) -> None:
 
 
 @record
-class DotStrengthReduction(Pass):
+class DotStrengthReduction(OpPass):
     """Replaces products of vectors, and products without a sum, by multiply and reduce."""
 
-    name: ClassVar[str] = "dot-strength-reduction"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"dot"})
+    name = "dot-strength-reduction"
+    concerns = frozenset({"dot"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite the dots of every reachable computation."""
-        if context.fp < Fp.CONTRACT:
+    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
+        """Replace a dot that is no work for a contraction."""
+        if context.fp < Fp.CONTRACT or op.shape.dtype.is_complex or not _is_weak(op):
             return False
-        changed = False
-        for dot in module.find("dot"):
-            if not dot.shape.dtype.is_complex and _is_weak(dot):
-                dot.computation.replace(dot, _product(dot))
-                changed = True
-        return changed
+        op.computation.replace(op, _product(op))
+        return True
 
 
 def _is_weak(dot: Instruction) -> bool:

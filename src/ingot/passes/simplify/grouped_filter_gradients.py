@@ -17,14 +17,13 @@ Example:
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.window import window_elements
-from ingot.passes.expand.expander import Expander
 from ingot.passes.simplify.convolutions import has_known_sizes
 from ingot.support.records import record
 
@@ -42,8 +41,8 @@ MIN_PRODUCTS = 1 << 16
 class GroupedFilterGradients(Expander):
     """Joins groups of filter gradients."""
 
-    name: ClassVar[str] = "grouped-filter-gradients"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"convolution"})
+    name = "grouped-filter-gradients"
+    concerns = frozenset({"convolution"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the blocks of a convolution of fewer groups; itself where that does not pay."""

@@ -85,9 +85,7 @@ def _inline_in(computation: Computation, choose: Choice) -> bool:
     values: dict[Instruction, Instruction] = {}
     for call, made in reversed(bodies.items()):
         result = _value(call, bodies, values)
-        computation.transfer_control_deps(call, result, _effects(made, bodies))
-        computation.replace_all_uses(call, result)
-        computation.remove(call)
+        computation.substitute(call, result, _effects(made, bodies))
     return bool(bodies)
 
 
@@ -149,9 +147,7 @@ def replace_by_call(
     result and the body's effects.
     """
     made = _copy_body(call, callee, operands)
-    call.computation.transfer_control_deps(call, made.result, _effects(made, {}))
-    call.computation.replace_all_uses(call, made.result)
-    call.computation.remove(call)
+    call.computation.substitute(call, made.result, _effects(made, {}))
 
 
 def _copy_body(call: Instruction, callee: Computation, operands: Sequence[Instruction]) -> _Body:

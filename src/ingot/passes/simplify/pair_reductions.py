@@ -17,8 +17,6 @@ twice.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait
@@ -26,7 +24,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.operand_order import operands_behind
 from ingot.hlo.opset.reduction import ReduceAttributes
 from ingot.hlo.opset.shaping import DimensionsAttributes
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.support.records import record
 
 LEAST_ROWS = 16
@@ -45,21 +43,16 @@ MOST_OPS = 64
 
 
 @record
-class PairReductions(Pass):
+class PairReductions(Expander):
     """Makes the innermost dimension of a reduction over pairs of rows the last but one."""
 
-    name: ClassVar[str] = "pair-reductions"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"reduce"})
+    name = "pair-reductions"
+    concerns = frozenset({"reduce"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite every reachable computation."""
-        changed = False
-        for item in module.find("reduce"):
-            ops = _ops_of_pairs(item)
-            if ops:
-                item.computation.replace(item, _with_columns(item, ops))
-                changed = True
-        return changed
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the reduction of the last dimension but one; the op itself if not of pairs."""
+        ops = _ops_of_pairs(op)
+        return _with_columns(op, ops) if ops else op
 
 
 def _ops_of_pairs(reduce: Instruction) -> list[Instruction]:

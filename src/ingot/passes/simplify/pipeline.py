@@ -8,7 +8,7 @@ for the transposes and reshapes that they make.
 
 from __future__ import annotations
 
-from ingot.hlo.rewrite.ordering import Order, check_order
+from ingot.hlo.rewrite.ordering import check_order, orders
 from ingot.hlo.rewrite.pass_base import FixedPoint, Pipeline
 from ingot.passes.expand.bitcast_decomposer import BitcastDecomposer
 from ingot.passes.expand.comparison import ComparisonExpander
@@ -131,129 +131,79 @@ SIMPLIFICATION = Pipeline(
     (EXPANSION, FIXED_POINT, DOTS, AllReduceCombiner(), WhileLoopTripCountAnnotator()),
 )
 
-ORDER = (
-    Order(
-        "collective-expander",
-        "all-reduce-combiner",
-        "afterwards each all-reduce has one operand",
-    ),
-    Order(
-        "convolution-filter-slicer",
-        "conv-operand-swapper",
-        "a filter of which little is seen need not become the input",
-    ),
-    Order("unfolding-limit", "defuser", "a computation of several fusions may stay called"),
-    Order("unfolding-limit", "bitcast-decomposer", "no pass has to process the excess calls"),
-    Order("defuser", "bitcast-decomposer", "bitcasts may be inside fusions"),
-    Order("bitcast-decomposer", "sharding-remover", "later passes may change layouts"),
-    Order("call-inliner", "dynamic_padder", "parameters of dynamic size are those of calls"),
-    Order(
-        "dynamic-boundary", "dynamic_padder", "afterwards nothing of dynamic size enters or leaves"
-    ),
-    Order(
-        "call-meanings", "dynamic_padder", "afterwards windows over dynamic sizes are ordinary ones"
-    ),
-    Order("batchnorm_expander", "dynamic_padder", "it counts elements by get-dimension-size"),
-    Order("call-inliner", "map-to-scan", "afterwards the contents of a call are in the map"),
-    Order("dynamic_padder", "select-and-scatter-expander", "sizes are known then"),
-    Order("select-and-scatter-expander", "reducer-expander", "its computations may hold loops"),
-    Order("select-and-scatter-expander", "map-to-scan", "its scatter computation may hold a loop"),
-    Order("reducer-expander", "conditional-to-select", "branches with loops stay branches"),
-    Order("reducer-expander", "scan_expander", "its scans become loops"),
-    Order("map-to-scan", "conditional-to-select", "branches with loops stay branches"),
-    Order("map-to-scan", "scan_expander", "its scans become loops"),
-    Order("conditional-to-select", "map-inliner", "it supports no branches"),
-    Order("defuser", "sharding-remover", "passes do not look inside fusions"),
-    Order(
-        "rng-bit-generator-expander",
-        "algsimp",
-        "constants of the expansion (keys of the rounds, sizes) are folded once",
-    ),
-    Order("custom-call-expander", "topk-expander", "it makes topk of a custom call"),
-    Order("custom-call-expander", "complex-expander", "it selects among complex numbers"),
-    Order("linalg-expander", "complex-expander", "it selects among complex numbers"),
-    Order("linalg-expander", "float-normalization", "it computes on f32 instead of them"),
-    Order("topk-expander", "comparison-expander", "its comparator uses the total order"),
-    Order(
-        "select-and-scatter-expander",
-        "map-inliner",
-        "it applies the scatter computation to whole arrays",
-    ),
-    Order("select-and-scatter-expander", "scatter-simplifier", "it makes scatters"),
-    Order("scatter-simplifier", "map-inliner", "it applies the combiner by a map"),
-    Order("comparison-expander", "float-normalization", "it compares the bits of f32"),
-    Order("select-and-scatter-expander", "float-normalization", "it makes sums of any type"),
-    Order(
-        "select-and-scatter-expander",
-        "complex-expander",
-        "its reduction and its scatter can be split into parts, the op itself cannot",
-    ),
-    Order("complex-expander", "algsimp", "rules and folding then see real arithmetic"),
-    Order(
-        "conv-operand-swapper", "convolution-phases", "the swap changes which operand is dilated"
-    ),
-    Order("convolution-phases", "convolution-canonicalizer", "its parts need the layout too"),
-    Order("convolution-phases", "depthwise-strips", "it leaves no gaps between rows"),
-    Order("depthwise-strips", "convolution-canonicalizer", "strips need the layout too"),
-    Order("grouped-filter-gradients", "convolution-canonicalizer", "so do joined groups"),
-    Order("defuser", "zero-sized-hlo-elimination", "it does not look inside fusions"),
-    *(
-        Order("zero-sized-hlo-elimination", name, "it need not handle empty arrays")
-        for name in (
-            "select-and-scatter-expander",
-            "reducer-expander",
-            "linalg-expander",
-            "topk-expander",
-            "scatter-simplifier",
-            "complex-expander",
-            "algsimp",
-        )
-    ),
-    Order("call-inliner", "algsimp", "rules see one computation at a time"),
-    Order("map-inliner", "algsimp", "rules see ops on arrays, not scalar computations"),
-    Order("algsimp", "cse", "canonical forms make more expressions equal"),
-    Order("algsimp", "constant-folding", "broadcasts of constants are moved out of the way"),
-    Order("constant-folding", "simplify-conditional", "it looks for constant predicates"),
-    Order("constant-folding", "simplify-while-loops", "it looks for constant bounds"),
-    Order(
-        "simplify-while-loops",
-        "while-loop-invariant-code-motion",
-        "constants are in the body, not in its state",
-    ),
-    Order(
-        "simplify-while-loops",
-        "while-loop-stack-motion",
-        "trip counts are known where they follow from other loops",
-    ),
-    Order(
-        "while-loop-stack-motion",
-        "while-loop-constant-sinking",
-        "it makes arrays that repeat a value",
-    ),
-    Order(
-        "while-loop-constant-sinking",
-        "while-loop-invariant-code-motion",
-        "what repeats elements is in the body",
-    ),
-    Order(
-        "while-loop-invariant-code-motion",
-        "while-loop-dot-code-motion",
-        "products of invariants are not taken for products of rows",
-    ),
-    Order("while-loop-dot-code-motion", "dce", "what moved is left behind in the body"),
-    Order(
-        "while-loop-all-reduce-code-motion",
-        "while-loop-dot-code-motion",
-        "a product is added up itself when it is not summed over devices before",
-    ),
-    Order("simplify-while-loops", "while-loop-trip-count-annotator", "loops change no more"),
-    Order("simplify-while-loops", "dce", "bodies of loops that went away are dead"),
-    Order("custom-call-layouts", "small-matrix-expander", "matrices lie as LAPACK has them"),
-    Order("simplify-sorts", "comparison-expander", "it looks for the total order of floats"),
-    Order("simplify-sorts", "dce", "sorts that were selected from are dead"),
-    Order("convolution-canonicalizer", "transpose-mover", "it makes the transposes that move"),
-    Order("dot-canonicalizer", "while-loop-product-layout", "it decides how a factor is read"),
-    Order("dot-strength-reduction", "pair-reductions", "it makes reductions of products"),
-    Order("dot-strength-reduction", "dot-canonicalizer", "products of vectors need no reshapes"),
-)
+ORDER = orders("""
+    collective-expander < all-reduce-combiner: afterwards each all-reduce has one operand
+    convolution-filter-slicer < conv-operand-swapper: a filter of which little is seen need not
+        become the input
+    unfolding-limit < defuser: a computation of several fusions may stay called
+    unfolding-limit < bitcast-decomposer: no pass has to process the excess calls
+    defuser < bitcast-decomposer: bitcasts may be inside fusions
+    bitcast-decomposer < sharding-remover: later passes may change layouts
+    call-inliner < dynamic_padder: parameters of dynamic size are those of calls
+    dynamic-boundary < dynamic_padder: afterwards nothing of dynamic size enters or leaves
+    call-meanings < dynamic_padder: afterwards windows over dynamic sizes are ordinary ones
+    batchnorm_expander < dynamic_padder: it counts elements by get-dimension-size
+    call-inliner < map-to-scan: afterwards the contents of a call are in the map
+    dynamic_padder < select-and-scatter-expander: sizes are known then
+    select-and-scatter-expander < reducer-expander: its computations may hold loops
+    select-and-scatter-expander < map-to-scan: its scatter computation may hold a loop
+    reducer-expander < conditional-to-select: branches with loops stay branches
+    reducer-expander < scan_expander: its scans become loops
+    map-to-scan < conditional-to-select: branches with loops stay branches
+    map-to-scan < scan_expander: its scans become loops
+    conditional-to-select < map-inliner: it supports no branches
+    defuser < sharding-remover: passes do not look inside fusions
+    rng-bit-generator-expander < algsimp: constants of the expansion (keys of the rounds, sizes)
+        are folded once
+    custom-call-expander < topk-expander: it makes topk of a custom call
+    custom-call-expander < complex-expander: it selects among complex numbers
+    linalg-expander < complex-expander: it selects among complex numbers
+    linalg-expander < float-normalization: it computes on f32 instead of them
+    topk-expander < comparison-expander: its comparator uses the total order
+    select-and-scatter-expander < map-inliner: it applies the scatter computation to whole
+        arrays
+    select-and-scatter-expander < scatter-simplifier: it makes scatters
+    scatter-simplifier < map-inliner: it applies the combiner by a map
+    comparison-expander < float-normalization: it compares the bits of f32
+    select-and-scatter-expander < float-normalization: it makes sums of any type
+    select-and-scatter-expander < complex-expander: its reduction and its scatter can be split
+        into parts, the op itself cannot
+    complex-expander < algsimp: rules and folding then see real arithmetic
+    conv-operand-swapper < convolution-phases: the swap changes which operand is dilated
+    convolution-phases < convolution-canonicalizer: its parts need the layout too
+    convolution-phases < depthwise-strips: it leaves no gaps between rows
+    depthwise-strips < convolution-canonicalizer: strips need the layout too
+    grouped-filter-gradients < convolution-canonicalizer: so do joined groups
+    defuser < zero-sized-hlo-elimination: it does not look inside fusions
+    zero-sized-hlo-elimination < select-and-scatter-expander, reducer-expander, linalg-expander,
+        topk-expander, scatter-simplifier, complex-expander, algsimp: it need not handle empty
+        arrays
+    call-inliner < algsimp: rules see one computation at a time
+    map-inliner < algsimp: rules see ops on arrays, not scalar computations
+    algsimp < cse: canonical forms make more expressions equal
+    algsimp < constant-folding: broadcasts of constants are moved out of the way
+    constant-folding < simplify-conditional: it looks for constant predicates
+    constant-folding < simplify-while-loops: it looks for constant bounds
+    simplify-while-loops < while-loop-invariant-code-motion: constants are in the body, not in
+        its state
+    simplify-while-loops < while-loop-stack-motion: trip counts are known where they follow from
+        other loops
+    while-loop-stack-motion < while-loop-constant-sinking: it makes arrays that repeat a value
+    while-loop-constant-sinking < while-loop-invariant-code-motion: what repeats elements is in
+        the body
+    while-loop-invariant-code-motion < while-loop-dot-code-motion: products of invariants are
+        not taken for products of rows
+    while-loop-dot-code-motion < dce: what moved is left behind in the body
+    while-loop-all-reduce-code-motion < while-loop-dot-code-motion: a product is added up itself
+        when it is not summed over devices before
+    simplify-while-loops < while-loop-trip-count-annotator: loops change no more
+    simplify-while-loops < dce: bodies of loops that went away are dead
+    custom-call-layouts < small-matrix-expander: matrices lie as LAPACK has them
+    simplify-sorts < comparison-expander: it looks for the total order of floats
+    simplify-sorts < dce: sorts that were selected from are dead
+    convolution-canonicalizer < transpose-mover: it makes the transposes that move
+    dot-canonicalizer < while-loop-product-layout: it decides how a factor is read
+    dot-strength-reduction < pair-reductions: it makes reductions of products
+    dot-strength-reduction < dot-canonicalizer: products of vectors need no reshapes
+""")
 check_order(SIMPLIFICATION, ORDER)

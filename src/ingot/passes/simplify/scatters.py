@@ -10,8 +10,6 @@ Source: xla/service/scatter_expander.cc (mode kEliminateSimpleScatters), without
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import product
@@ -20,8 +18,8 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import ScatterAttributes
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.expander import Expander
 from ingot.support.records import record
 
 
@@ -29,8 +27,8 @@ from ingot.support.records import record
 class ScatterSimplifier(Expander):
     """Rewrites scatters of one window and one operand into dynamic-update-slices."""
 
-    name: ClassVar[str] = "scatter-simplifier"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"scatter"})
+    name = "scatter-simplifier"
+    concerns = frozenset({"scatter"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the update; the scatter itself if it has more windows."""

@@ -17,7 +17,6 @@ order; sums of 16-bit floats stay whole, as they are rounded once.
 from __future__ import annotations
 
 from math import prod
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
@@ -25,7 +24,8 @@ from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
 from ingot.hlo.opset.reduction import ReduceWindowAttributes
 from ingot.hlo.rewrite.licence import Fp
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.op_pass import OpPass
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.window import Window, WindowDimension
 from ingot.semantics.identities import has_identity
 from ingot.semantics.reducers import is_identity, reducer_opcode
@@ -40,20 +40,18 @@ _WHOLE = WindowDimension(1)
 
 
 @record
-class SeparableWindows(Pass):
+class SeparableWindows(OpPass):
     """Folds the last dimension of a large window first, and the others after it."""
 
-    name: ClassVar[str] = "separable-windows"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"reduce-window"})
+    name = "separable-windows"
+    concerns = frozenset({"reduce-window"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite every reachable computation."""
-        changed = False
-        for item in module.find("reduce-window"):
-            if _is_worthwhile(item) and _may_be_parted(item, context.fp):
-                item.computation.replace(item, _parted(item))
-                changed = True
-        return changed
+    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
+        """Part a window where two folds read less."""
+        if not _is_worthwhile(op) or not _may_be_parted(op, context.fp):
+            return False
+        op.computation.replace(op, _parted(op))
+        return True
 
 
 def _is_worthwhile(fold: Instruction) -> bool:

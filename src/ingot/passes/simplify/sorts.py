@@ -12,14 +12,13 @@ Source: xla/service/sort_simplifier.cc, xla/service/topk_rewriter.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import product
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.op_pass import OpPass
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.passes.expand.topk import has_keys
 from ingot.passes.simplify.inline import copy_into
 from ingot.support.records import record
@@ -35,20 +34,17 @@ LEAST_PART = 8
 
 
 @record
-class SortSimplifier(Pass):
+class SortSimplifier(OpPass):
     """Removes unread operands, makes the dimension the last one, selects a few elements."""
 
-    name: ClassVar[str] = "simplify-sorts"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"sort"})
+    name = "simplify-sorts"
+    concerns = frozenset({"sort"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Simplify the sorts of every reachable computation."""
-        changed = False
-        for sort in module.find("sort"):
-            if not sort.control_predecessors:
-                done = _narrow(sort, module) or _select(sort) or _transpose(sort, module)
-                changed = done or changed
-        return changed
+    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
+        """Simplify a sort."""
+        if op.control_predecessors:
+            return False
+        return _narrow(op, module) or _select(op) or _transpose(op, module)
 
 
 def _results(sort: Instruction) -> dict[int, list[Instruction]] | None:
@@ -130,10 +126,8 @@ def _transpose(sort: Instruction, module: Module) -> bool:
         is_stable=sort.attributes.is_stable,
         to_apply=module.take(sort.attributes.to_apply.clone()),
     )
-    numbers = range(len(sort.operands))
-    sorted_parts = [build.element_of(made, n) for n in numbers] if made.shape.is_tuple else [made]
-    parts = [build.transpose(part, dimensions=back) for part in sorted_parts]
-    sort.computation.replace(sort, build.tuple(*parts) if sort.shape.is_tuple else parts[0])
+    parts = [build.transpose(part, dimensions=back) for part in build.elements_of(made)]
+    sort.computation.replace(sort, build.value_of(parts, sort.shape))
     return True
 
 

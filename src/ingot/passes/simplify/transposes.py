@@ -19,8 +19,6 @@ Source: the idea is XLA's ReshapeMover (xla/hlo/transforms/simplifiers/reshape_m
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait
@@ -34,8 +32,8 @@ from ingot.support.records import record
 class TransposeMover(Pass):
     """Moves transposes of the operands of elementwise ops to their results."""
 
-    name: ClassVar[str] = "transpose-mover"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"transpose"})
+    name = "transpose-mover"
+    concerns = frozenset({"transpose"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite every reachable computation, from operands to users."""

@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -81,7 +80,7 @@ class Unfolding:
 class UnfoldingLimit(Pass):
     """Makes calls of computations that a program would copy too often."""
 
-    name: ClassVar[str] = "unfolding-limit"
+    name = "unfolding-limit"
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Let fusions, loops and branches of computations that stay called make calls."""
@@ -229,9 +228,7 @@ def _call_in_place(fusion: Instruction) -> None:
     build = Builder(computation, fusion.metadata)
     made = build.call(*fusion.operands, to_apply=fusion.attributes.calls)
     made.run_after(fusion.control_predecessors)
-    computation.transfer_control_deps(fusion, made)
-    computation.replace_all_uses(fusion, made)
-    computation.remove(fusion)
+    computation.substitute(fusion, made)
 
 
 def _call_inside(op: Instruction, found: Unfolding, module: Module) -> None:

@@ -12,21 +12,20 @@ Source: xla/service/while_loop_all_reduce_code_motion.cc.
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.passes.simplify.all_reduces import reduction_of
 from ingot.passes.simplify.while_rows import trips_of
 from ingot.passes.simplify.while_state import (
     MOVES,
+    LoopPass,
     added_to,
     copy_before,
     invariants,
-    plain_loops,
     replace_loop,
     widened,
 )
@@ -34,30 +33,26 @@ from ingot.support.records import record
 
 
 @record
-class WhileLoopAllReduceCodeMotion(Pass):
+class WhileLoopAllReduceCodeMotion(LoopPass):
     """Moves all-reduces of summands of a loop behind it."""
 
-    name: ClassVar[str] = "while-loop-all-reduce-code-motion"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"all-reduce"})
+    name = "while-loop-all-reduce-code-motion"
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Visit the loops of every reachable computation, inner ones first."""
-        changed = False
-        for loop in plain_loops(module):
-            body, trips = loop.attributes.body, trips_of(loop)
-            if trips is not None and trips.count < 2:
-                continue
-            if all(one.opcode != "all-reduce" for one in body.calls_and_effects):
-                continue
-            constant = invariants(body)
-            numbers = range(len(loop.shape.elements))
-            found = [
-                one for n in numbers if (one := _sum_of(loop, n, constant, context)) is not None
-            ]
-            if found:
-                _move(loop, found, constant, module)
-                changed = True
-        return changed
+    def rewrite(self, loop: Instruction, module: Module, context: PassContext) -> bool:
+        """Move the all-reduces of a loop that runs more than once."""
+        body = loop.attributes.body
+        if all(one.opcode != "all-reduce" for one in body.calls_and_effects):
+            return False
+        trips = trips_of(loop)
+        if trips is not None and trips.count < 2:
+            return False
+        constant = invariants(body)
+        numbers = range(len(loop.shape.elements))
+        sums = (_sum_of(loop, number, constant, context) for number in numbers)
+        found = [one for one in sums if one is not None]
+        if found:
+            _move(loop, found, constant, module)
+        return bool(found)
 
 
 @record

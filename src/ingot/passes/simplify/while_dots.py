@@ -23,14 +23,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.passes.simplify.dots import Side, dot_of, sides_of
 from ingot.passes.simplify.trip_count import element_index
 from ingot.passes.simplify.while_rows import (
@@ -45,10 +44,10 @@ from ingot.passes.simplify.while_rows import (
 )
 from ingot.passes.simplify.while_state import (
     MOVES,
+    LoopPass,
     added_to,
     copy_before,
     invariants,
-    plain_loops,
     replace_loop,
     widened,
 )
@@ -56,7 +55,7 @@ from ingot.support.records import record
 
 
 @record
-class WhileLoopDotCodeMotion(Pass):
+class WhileLoopDotCodeMotion(LoopPass):
     """Moves products on rows out of loops.
 
     Attributes:
@@ -66,24 +65,21 @@ class WhileLoopDotCodeMotion(Pass):
         most_bytes: the most that one loop keeps for all trips.
     """
 
-    name: ClassVar[str] = "while-loop-dot-code-motion"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+    name = "while-loop-dot-code-motion"
     most_rows: int = 16
     most_rows_of_small: int = 3
     small_bytes: int = 512 << 10
     most_bytes: int = 8 << 20
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Visit the loops of every reachable computation, inner ones first."""
-        changed = False
-        for loop in plain_loops(module):
-            trips = trips_of(loop)
-            if trips is None or trips.count < 2:
-                continue
-            made = _Loop(loop, trips, self, module)
-            changed = made.move_before() or changed
-            if context.fp >= Fp.CONTRACT:
-                changed = made.move_after() or changed
+    def rewrite(self, loop: Instruction, module: Module, context: PassContext) -> bool:
+        """Move the products of a loop whose number of trips is known."""
+        trips = trips_of(loop)
+        if trips is None or trips.count < 2:
+            return False
+        made = _Loop(loop, trips, self, module)
+        changed = made.move_before()
+        if context.fp >= Fp.CONTRACT:
+            changed = made.move_after() or changed
         return changed
 
 

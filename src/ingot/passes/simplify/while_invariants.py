@@ -15,15 +15,13 @@ from are hoisted if they are dear (while_loop_expensive_invariant_code_motion.cc
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.while_state import hoist, invariants, plain_loops
+from ingot.passes.simplify.while_state import LoopPass, hoist, invariants
 from ingot.support.records import record
 
 _CHEAP = ops_with(Trait.SHAPING, Trait.CONSTANT_LIKE, Trait.TUPLE, also=("copy",))
@@ -34,7 +32,7 @@ _DEAR = ops_with(FusionClass.CONTRACTION, FusionClass.REDUCTION, FusionClass.OPA
 
 
 @record
-class WhileLoopInvariantCodeMotion(Pass):
+class WhileLoopInvariantCodeMotion(LoopPass):
     """Moves invariant instructions out of loops.
 
     Attributes:
@@ -42,18 +40,11 @@ class WhileLoopInvariantCodeMotion(Pass):
             the state costs as much.
     """
 
-    name: ClassVar[str] = "while-loop-invariant-code-motion"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+    name = "while-loop-invariant-code-motion"
     least_elements: int = 65
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Visit the loops of every reachable computation, inner ones first."""
-        changed = False
-        for loop in plain_loops(module):
-            changed = self._hoist(loop, module) or changed
-        return changed
-
-    def _hoist(self, loop: Instruction, module: Module) -> bool:
+    def rewrite(self, loop: Instruction, module: Module, context: PassContext) -> bool:
+        """Hoist what is worth an element of the state."""
         invariant = invariants(loop.attributes.body)
         hoistable = [
             one

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation, has_side_effect
@@ -36,8 +35,8 @@ from ingot.support.records import record
 class WhileLoopSimplifier(Pass):
     """Removes loops of zero or one trip and shrinks the state of the others."""
 
-    name: ClassVar[str] = "simplify-while-loops"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+    name = "simplify-while-loops"
+    concerns = frozenset({"while"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Simplify the loops of every reachable computation."""
@@ -215,9 +214,7 @@ def _rebuild(
         index = element_index(user, loop)
         if index is not None:
             new = result(same.get(index, index))
-            caller.transfer_control_deps(user, new)
-            caller.replace_all_uses(user, new)
-            caller.remove(user)
+            caller.substitute(user, new)
     if loop.users or loop.is_root:
         parts = [result(same.get(number, number)) for number in range(len(first))]
         caller.replace_all_uses(loop, build.tuple(*parts))

@@ -15,21 +15,19 @@ becomes
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.dots import DotAttributes
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.passes.simplify.dots import Side, dot_of, sides_of
-from ingot.passes.simplify.while_state import hoist, plain_loops, unchanged_elements
+from ingot.passes.simplify.while_state import LoopPass, hoist, unchanged_elements
 from ingot.support.records import record
 
 
 @record
-class WhileLoopProductLayout(Pass):
+class WhileLoopProductLayout(LoopPass):
     """Transposes matrices that products of a loop would pack in each trip.
 
     Attributes:
@@ -38,20 +36,13 @@ class WhileLoopProductLayout(Pass):
         least_elements: smaller matrices are packed in no time.
     """
 
-    name: ClassVar[str] = "while-loop-product-layout"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+    name = "while-loop-product-layout"
     least_rows: int = 2
     most_rows: int = 64
     least_elements: int = 16_384
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Visit the loops of every reachable computation, inner ones first."""
-        changed = False
-        for loop in plain_loops(module):
-            changed = self._transpose(loop, module) or changed
-        return changed
-
-    def _transpose(self, loop: Instruction, module: Module) -> bool:
+    def rewrite(self, loop: Instruction, module: Module, context: PassContext) -> bool:
+        """Transpose matrices before a loop."""
         body: Computation = loop.attributes.body
         kept = {body.root.operands[number] for number in unchanged_elements(body)}
         found: dict[Instruction, list[Instruction]] = {}

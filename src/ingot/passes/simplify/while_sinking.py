@@ -10,14 +10,12 @@ Source: xla/service/while_loop_constant_sinking.cc (which sinks broadcasts of co
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.passes.simplify.while_state import (
-    plain_loops,
+    LoopPass,
     replace_loop,
     unchanged_elements,
     widened,
@@ -26,39 +24,31 @@ from ingot.support.records import record
 
 
 @record
-class WhileLoopConstantSinking(Pass):
+class WhileLoopConstantSinking(LoopPass):
     """Repeats elements inside of loops that only read them."""
 
-    name: ClassVar[str] = "while-loop-constant-sinking"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+    name = "while-loop-constant-sinking"
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Visit the loops of every reachable computation, inner ones first."""
-        changed = False
-        for loop in plain_loops(module):
-            changed = _sink(loop, module) or changed
-        return changed
-
-
-def _sink(loop: Instruction, module: Module) -> bool:
-    body: Computation = loop.attributes.body
-    first, results = loop.operands[0].operands, body.root.operands
-    sunk = {
-        number: first[number]
-        for number in sorted(unchanged_elements(body))
-        if results[number].use_count > 1 and _repeats(first[number])
-    }
-    if not sunk:
-        return False
-    values = list(dict.fromkeys(value for one in sunk.values() for value in one.operands))
-    made = widened(loop, values, module)
-    inside = dict(zip(values, made.added, strict=True))
-    for number, repeated in sunk.items():
-        copy = made.body.copy_of(repeated, [inside[value] for value in repeated.operands])
-        made.body.replace_all_uses(made.copies[results[number]], copy)
-    made.keep_unchanged(sunk)
-    replace_loop(loop, made.loop)
-    return True
+    def rewrite(self, loop: Instruction, module: Module, context: PassContext) -> bool:
+        """Sink the elements that are smaller than their shapes."""
+        body: Computation = loop.attributes.body
+        first, results = loop.operands[0].operands, body.root.operands
+        sunk = {
+            number: first[number]
+            for number in sorted(unchanged_elements(body))
+            if results[number].use_count > 1 and _repeats(first[number])
+        }
+        if not sunk:
+            return False
+        values = list(dict.fromkeys(value for one in sunk.values() for value in one.operands))
+        made = widened(loop, values, module)
+        inside = dict(zip(values, made.added, strict=True))
+        for number, repeated in sunk.items():
+            copy = made.body.copy_of(repeated, [inside[value] for value in repeated.operands])
+            made.body.replace_all_uses(made.copies[results[number]], copy)
+        made.keep_unchanged(sunk)
+        replace_loop(loop, made.loop)
+        return True
 
 
 def _repeats(value: Instruction) -> bool:

@@ -14,19 +14,19 @@ Source: ours. XLA has no such pass.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.passes.simplify.while_rows import Row, Trips, row_of, trips_of, whole
 from ingot.passes.simplify.while_state import (
+    LoopPass,
     copy_before,
     invariants,
-    plain_loops,
     replace_loop,
     sole_reader,
     widened,
@@ -35,18 +35,14 @@ from ingot.support.records import record
 
 
 @record
-class WhileLoopStackMotion(Pass):
+class WhileLoopStackMotion(LoopPass):
     """Makes arrays that a loop fills with known rows after the loop."""
 
-    name: ClassVar[str] = "while-loop-stack-motion"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+    name = "while-loop-stack-motion"
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Visit the loops of every reachable computation, inner ones first."""
-        changed = False
-        for loop in plain_loops(module):
-            changed = _move(loop, module) or changed
-        return changed
+    def rewrite(self, loop: Instruction, module: Module, context: PassContext) -> bool:
+        """Make the known arrays of a loop after it."""
+        return _move(loop, module)
 
 
 @record

@@ -9,7 +9,8 @@ Invariant: the loop itself and its computations stay as they are until the copy 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation, has_side_effect
@@ -17,6 +18,8 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.operand_order import operands_behind
+from ingot.hlo.rewrite.op_pass import OpPass
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.simplify.inline import copy_into
 from ingot.passes.simplify.trip_count import element_index
@@ -61,14 +64,19 @@ class WideLoop:
             self.body.replace_operand(self.body.root, number, element)
 
 
-def plain_loops(module: Module) -> Iterator[Instruction]:
-    """Yield the plain loops of every reachable computation, inner ones first.
+@record
+class LoopPass(OpPass):
+    """Rewrites the plain loops of a module, inner ones first."""
 
-    A loop may be replaced before the next one is taken.
-    """
-    for loop in module.find("while"):
-        if loop.parent is not None and is_plain(loop):
-            yield loop
+    concerns = frozenset({"while"})
+
+    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
+        """Rewrite a loop if it is plain."""
+        return is_plain(op) and self.rewrite(op, module, context)
+
+    @abstractmethod
+    def rewrite(self, loop: Instruction, module: Module, context: PassContext) -> bool:
+        """Rewrite a plain loop, or replace it; return whether anything changed."""
 
 
 def is_plain(loop: Instruction) -> bool:

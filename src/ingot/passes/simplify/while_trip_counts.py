@@ -8,27 +8,22 @@ Source: xla/service/while_loop_trip_count_annotator.cc.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.op_pass import OpPass
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.passes.simplify.trip_count import trip_count
 from ingot.semantics.trip_counts import set_trip_count
 from ingot.support.records import record
 
 
 @record
-class WhileLoopTripCountAnnotator(Pass):
+class WhileLoopTripCountAnnotator(OpPass):
     """Notes how often the body of each loop runs, where that is known."""
 
-    name: ClassVar[str] = "while-loop-trip-count-annotator"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({"while"})
+    name = "while-loop-trip-count-annotator"
+    concerns = frozenset({"while"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Visit every loop; trip counts that a program came with are not trusted."""
-        changed = False
-        for computation in module.post_order():
-            for instruction in computation.instructions:
-                if instruction.opcode == "while":
-                    changed = set_trip_count(instruction, trip_count(instruction)) or changed
-        return changed
+    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
+        """Note a loop's trip count; those that a program came with are not trusted."""
+        return set_trip_count(op, trip_count(op))

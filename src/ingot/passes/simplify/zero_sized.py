@@ -12,7 +12,6 @@ Source: xla/hlo/transforms/simplifiers/{zero_sized_hlo_elimination,gather_simpli
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation, has_side_effect
@@ -29,8 +28,8 @@ from ingot.support.records import record
 class ZeroSizedElimination(Pass):
     """Replaces arrays without elements, and ops on them."""
 
-    name: ClassVar[str] = "zero-sized-hlo-elimination"
-    concerns: ClassVar[frozenset[str] | None] = frozenset({EMPTY, "gather"})
+    name = "zero-sized-hlo-elimination"
+    concerns = frozenset({EMPTY, "gather"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Replace in every reachable computation."""
@@ -99,9 +98,7 @@ def _value(op: Instruction, build: Builder) -> Instruction | None:
         return build.full(0, op.shape)
     values = _VALUES.get(op.opcode)
     made = None if values is None else values(op, build)
-    if made is None:
-        return None
-    return build.tuple(*made) if op.shape.is_tuple else made[0]
+    return None if made is None else build.value_of(made, op.shape)
 
 
 Values = Callable[[Instruction, Builder], Sequence[Instruction] | None]

@@ -9,7 +9,7 @@ are computed on the parts if they allow that, and on gathered values if not. `pa
 * `walk`, op by op: by its `factors` and `division`, or as `halos`, `indexed`, `dynamic_slices` and
   `folds` say; `control` divides the state of loops;
 * `values` and `reshard`, which give each op its operands as it needs them: by one of the
-  `exchanges`, by a `movement` of rows (`runs` says where they come from), or gathered.
+  `exchanges`, by a `movement` of slices (`runs` says where they come from), or gathered.
 
 Shardings are read by `sharding`; `groups` settles those that a program leaves open.
 """

@@ -90,7 +90,7 @@ def replace_value(old: Instruction, new: Instruction) -> None:
 
 
 def loosen_movements(module: Module, known: Known) -> None:
-    """Remove annotations around ops that only move rows: Shardy adds some, which would gather them.
+    """Remove annotations around movements: Shardy adds some, which would gather the values.
 
     Such an op takes operands as they are divided, and its result is divided as its users ask, if
     they agree.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slices and pads of several dimensions become one of each dimension, divided ones first.
 
-So each moves rows along one dimension (`movement`), and those along dimensions that are not divided
-work on parts. `pad(u, 1)[2:, 1:-1]` is a chain of ops on boxes:
+So each moves elements along one dimension (`movement`), and those along dimensions that are not
+divided work on parts. `pad(u, 1)[2:, 1:-1]` is a chain of ops on boxes:
 
     slice(pad(u))  =>  slice_b(pad_b(slice_a(pad_a(u)))), a divided
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.rule import RuleBuilder
+from ingot.passes.spmd.along import padded, sliced
 from ingot.passes.spmd.annotations import Known, replace_value
-from ingot.passes.spmd.rows import padded, sliced
 from ingot.passes.spmd.runs import is_box, is_movement, moved_axes
 
 

@@ -18,7 +18,6 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.dynamic_boundary import results_of
 from ingot.passes.simplify.calls import CallInliner
 from ingot.passes.simplify.inline import copy_into
 from ingot.passes.spmd.reshard import Channels
@@ -73,8 +72,8 @@ def place_program(
     CallInliner().run(module, PassContext())
     build = Builder(module.entry, module.entry.root.metadata)
     root = module.entry.root
-    results = [build.copy(value) for value in results_of(build, root)]
-    module.entry.set_root(build.tuple(*results) if root.shape.is_tuple else results[0])
+    results = [build.copy(value) for value in build.elements_of(root)]
+    module.entry.set_root(build.value_of(results, root.shape))
     for computation in module.post_order():
         for item in computation.instructions:
             if getattr(item.attributes, "channel_id", None):

@@ -10,7 +10,7 @@ Invariant: every operand and result of a `Division` can be divided as it says.
 
 Example:
     `ij,jk->ik` with i of the lhs and j of the rhs divided over the same devices: i is taken, so the
-    rhs is gathered and each device computes rows of the result.
+    rhs is gathered and each device computes a part of the result.
 """
 
 from __future__ import annotations
@@ -106,6 +106,18 @@ def is_apart(division: Division, column: Column) -> bool:
         for one in division.results
     ]
     return all(map(independent, columns))
+
+
+def own_axis(division: Division, given: Sharding, kept: Sharding, rank: int) -> int | None:
+    """Return the dimension of a value of `rank` along which devices can work on their own parts.
+
+    It is the only one that `given` divides otherwise than the division does, which is `kept`; the
+    devices that differ along it have the same part of everything else. None if there is none.
+    """
+    changed = given.changed(kept, rank)
+    if len(changed) != 1 or any(kept.column(changed[0])):
+        return None
+    return changed[0] if is_apart(division, given.column(changed[0])) else None
 
 
 def still_summed(sharding: Sharding, columns: Sequence[Column], rank: int) -> Sharding:

@@ -3,7 +3,7 @@
 
 There are four: devices exchange whole parts (`collective-permute`); a factor moves from the end of
 one dimension's division to the end of another's (`all-to-all`); each device sums only its own part
-of the summands (`reduce-scatter`); rows move to other parts (`movement`). Shardy splits
+of the summands (`reduce-scatter`); slices move to other parts (`movement`). Shardy splits
 reshards into such steps.
 
 Invariant: an exchange is found from the coordinates of devices alone, whatever the mesh was called.

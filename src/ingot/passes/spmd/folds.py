@@ -2,8 +2,8 @@
 """Folds along a divided dimension: of several operands at once, and of every prefix.
 
 An argmax folds pairs of a value and an index, which no all-reduce does. Each device folds its own
-rows; the devices' results are gathered and folded in turn. A cumulative sum is a fold of prefixes
-(a reduce-window as long as the dimension): each device scans its own rows, and adds the fold of the
+part; the devices' results are gathered and folded in turn. A cumulative sum is a fold of prefixes
+(a reduce-window as long as the dimension): each device scans its own part, and adds the fold of the
 devices before it.
 
 Source: xla/service/spmd/spmd_partitioner.cc (HandleReduce).
@@ -19,18 +19,19 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.window import WindowDimension
+from ingot.passes.spmd.along import index_along
 from ingot.passes.spmd.division import (
     Annotations,
     Division,
     divided_too,
     is_apart,
     local_shapes,
+    own_axis,
     whole_shape,
 )
-from ingot.passes.spmd.rows import row_numbers
 from ingot.passes.spmd.sharding import Column, Sharding, count_of, sharding_of
 from ingot.passes.spmd.values import Values
-from ingot.semantics.reducers import is_identity, reducer_opcode
+from ingot.semantics.reducers import reducer_opcode
 from ingot.support.records import replace
 
 
@@ -92,45 +93,60 @@ def _from_all(values: Values, part: Instruction, sharding: Sharding, column: Col
 def scan_parts(values: Values, op: Instruction, division: Division) -> bool:
     """Replace a scan along a divided dimension, forwards or backwards; return whether it was.
 
-    A scan is a reduce-window of one operand whose window is as long as a dimension, and whose
-    padding on one side makes as many results.
+    A scan is a reduce-window of one operand, by a known op from its identity on, whose window is as
+    long as a dimension, and whose padding on one side makes as many results.
     """
-    operand, start = op.operands
-    fold = reducer_opcode(op.attributes.to_apply)
-    given, kept, rank = values.sharding(operand), division.operands[0], op.shape.rank
-    changed = given.changed(kept, rank)
-    if not fold or not is_identity(start, fold) or len(changed) != 1:
+    operand, rank = op.operands[0], op.shape.rank
+    given, kept = values.sharding(operand), division.operands[0]
+    axis = own_axis(division, given, kept, rank)
+    if axis is None:
         return False
-    (axis,), window = changed, list(op.attributes.window)
-    size, column = op.shape.static_dims[axis], given.column(axis)
-    forwards = WindowDimension(size, low=size - 1)
-    backwards = WindowDimension(size, high=size - 1)
-    if window[axis] not in (forwards, backwards) or not is_apart(division, column):
+    size, one = op.shape.static_dims[axis], op.attributes.window[axis]
+    is_forwards = one == WindowDimension(size, low=size - 1)
+    if not is_forwards and one != WindowDimension(size, high=size - 1):
         return False
-    is_forwards, rows = window[axis] == forwards, operand.shape.static_dims[axis]
-    low, high = (rows - 1, 0) if is_forwards else (0, rows - 1)
-    window[axis] = WindowDimension(rows, low=low, high=high)
-    made = values.computation.copy_of(op, [operand, values.convert(start, division.operands[1])])
+    target = divided_too(kept, axis, given.column(axis), rank)
+    start = values.convert(op.operands[1], division.operands[1])
+    made = _own_scan(values, op, start, (axis, is_forwards))
+    before = _folded_before(values, op, made, target, (axis, is_forwards))
+    others = tuple(dim for dim in range(rank) if dim != axis)
+    build = values.resharder.builder(op)
+    wide = build.broadcast_to(before, made.shape.dims, others)
+    joined = build.emit(reducer_opcode(op.attributes.to_apply), wide, made)
+    values.replace_part(op, joined, (target,))
+    return True
+
+
+def _own_scan(
+    values: Values, op: Instruction, start: Instruction, along: tuple[int, bool]
+) -> Instruction:
+    """Return the scan of this device's part; `along`: the axis, and whether it goes forwards."""
+    (axis, is_forwards), operand = along, op.operands[0]
+    part, window = operand.shape.static_dims[axis], list(op.attributes.window)
+    low, high = (part - 1, 0) if is_forwards else (0, part - 1)
+    window[axis] = WindowDimension(part, low=low, high=high)
+    made = values.computation.copy_of(op, [operand, start])
     values.computation.set_attributes(made, replace(op.attributes, window=tuple(window)))
     values.computation.set_shape(made, operand.shape)
+    return made
+
+
+def _folded_before(
+    values: Values, op: Instruction, made: Instruction, target: Sharding, along: tuple[int, bool]
+) -> Instruction:
+    """Return the fold of all parts before this device's; `made`: the scan of its own."""
+    (axis, is_forwards), (operand, start) = along, op.operands
     resharder, build = values.resharder, values.resharder.builder(op)
-    last = rows - 1 if is_forwards else 0
-    total = resharder.rows(made, axis, last, last + 1)
-    target = divided_too(kept, axis, column, rank)
-    all_totals = resharder.gather(
-        total, target, set(range(rank)) - {axis}, values.subgroups(operand)
-    )
+    last = made.shape.static_dims[axis] - 1 if is_forwards else 0
+    total = resharder.slice(made, axis, last, last + 1)
+    others = set(range(op.shape.rank)) - {axis}
+    totals = resharder.gather(total, target, others, values.subgroups(operand))
     # Of part p, the parts before are the first p; those behind, the last ones.
-    counts = np.array(column, np.int32)
-    limit = resharder.of_device(build, counts)
-    index = row_numbers(build, all_totals.shape.static_dims, axis)
-    here = build.broadcast_to(limit, all_totals.shape.dims, ())
+    limit = resharder.of_device(build, np.array(target.column(axis), np.int32))
+    index = index_along(build, totals.shape.static_dims, axis)
+    here = build.broadcast_to(limit, totals.shape.dims, ())
     is_before = build.compare(index, here, direction="LT" if is_forwards else "GT")
-    others = build.select(is_before, all_totals, build.broadcast_to(start, all_totals.shape.dims))
+    counted = build.select(is_before, totals, build.broadcast_to(start, totals.shape.dims))
+    fold = reducer_opcode(op.attributes.to_apply)
     reducer = values.channels.module.take(scalar_computation(fold, op.shape.dtype))
-    before = build.emit("reduce", others, start, dimensions=(axis,), to_apply=reducer)
-    wide = build.broadcast_to(
-        before, made.shape.dims, tuple(dim for dim in range(rank) if dim != axis)
-    )
-    values.replace_part(op, build.emit(fold, wide, made), (target,))
-    return True
+    return build.emit("reduce", counted, start, dimensions=(axis,), to_apply=reducer)

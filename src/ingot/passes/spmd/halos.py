@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows over a divided dimension: neighbouring devices exchange the rows that windows share.
+"""Windows over a divided dimension: neighbouring devices exchange what windows share.
 
-A device's windows begin in its part of the operand, as many as the stride says, and reach a few
-rows into its neighbours' parts: the *halo*. Two collective-permutes bring it. Devices at the border
+A device's windows begin in its part of the operand, as many as the stride says, and reach a bit
+into its neighbours' parts: the *halo*. Two collective-permutes bring it. Devices at the border
 get zeros, which is the padding of a convolution; a reduce-window puts the fold's identity there.
 
 Source: xla/service/spmd/convolution_handler.cc, spmd_partitioner_util.cc (ExchangeHalo).
@@ -18,16 +18,17 @@ import numpy as np
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.hlo.window import WindowDimension
+from ingot.passes.spmd.along import index_along
 from ingot.passes.spmd.division import (
     Annotations,
     Division,
     divided_too,
     is_apart,
+    own_axis,
     still_summed,
 )
 from ingot.passes.spmd.folds import scan_parts
 from ingot.passes.spmd.reshard import between
-from ingot.passes.spmd.rows import row_numbers
 from ingot.passes.spmd.sharding import Column, Sharding, count_of, groups_along
 from ingot.passes.spmd.values import Values
 from ingot.semantics.reducers import is_identity, reducer_opcode
@@ -56,8 +57,8 @@ class _Halo:
     Attributes:
         along: the dimension.
         column: the number of each device's part.
-        before: rows of the part before.
-        after: rows of the part after; negative: last rows of the own part that no window needs.
+        before: elements of the part before.
+        after: elements of the part after; negative: last ones of its own that no window needs.
     """
 
     along: _Dimension
@@ -65,9 +66,9 @@ class _Halo:
     before: int
     after: int
 
-    def is_in_neighbours(self, rows: int) -> bool:
-        """Whether it lies within the neighbouring parts, of `rows` rows each."""
-        return 0 <= self.before <= rows and -rows < self.after <= rows
+    def is_in_neighbours(self, size: int) -> bool:
+        """Whether it lies within the neighbouring parts, of `size` elements each."""
+        return 0 <= self.before <= size and -size < self.after <= size
 
 
 _How = tuple[Division, Sequence[_Dimension]]
@@ -75,7 +76,7 @@ _How = tuple[Division, Sequence[_Dimension]]
 
 
 def convolve_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
-    """Replace a convolution of an image with divided rows; return whether that was done."""
+    """Replace a convolution along a divided dimension; return whether that was done."""
     labels = op.as_(ConvolutionAttributes).labels
     dimensions = [
         _Dimension(int(letter), axis, labels.output.index(letter))
@@ -90,7 +91,7 @@ def convolve_parts(values: Values, op: Instruction, annotated: Annotations) -> b
 
 
 def reduce_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
-    """Replace a reduce-window over divided rows; return whether that was done."""
+    """Replace a reduce-window along a divided dimension; return whether that was done."""
     fold = reducer_opcode(op.attributes.to_apply) if len(op.operands) == 2 else ""
     if not fold or not is_identity(op.operands[1], fold):
         return False  # What lies outside of the operand is not folded; a start value would be.
@@ -104,7 +105,7 @@ def reduce_parts(values: Values, op: Instruction, annotated: Annotations) -> boo
 def _summed(values: Values, op: Instruction, how: _How, annotated: Annotations) -> bool:
     """Replace the gradient of a filter: a window as large as an image that is divided alike.
 
-    Each device sums the products of its own rows, and the devices' results are summands.
+    Each device sums the products of its own part, and the devices' results are summands.
     """
     (division, dimensions), filters = how, op.attributes.labels.rhs
     given = [values.sharding(operand) for operand in op.operands]
@@ -120,19 +121,19 @@ def _summed(values: Values, op: Instruction, how: _How, annotated: Annotations) 
         return False
     axes, column = [axes[0] for axes in changed], given[0].column(changed[0][0])
     one: WindowDimension = op.attributes.window[along[0].number]
-    rows, window_rows = (
+    size, window_size = (
         o.shape.static_dims[axis] for o, axis in zip(op.operands, axes, strict=True)
     )
     after = op.shape.static_dims[along[0].result] - one.window_dilation - one.low
     is_plain = one.stride == one.base_dilation == 1 and not one.reversal
-    fits = is_plain and rows == window_rows * one.window_dilation
+    fits = is_plain and size == window_size * one.window_dilation
     halo = _Halo(along[0], column, one.low, after)
     if not fits or given[1].column(axes[1]) != column or not is_apart(division, column):
         return False
-    if not halo.is_in_neighbours(rows):
+    if not halo.is_in_neighbours(size):
         return False
     wide = _widened(values, op.operands[0], given[0], halo)
-    sizes = window_rows, op.shape.static_dims[along[0].result]
+    sizes = window_size, op.shape.static_dims[along[0].result]
     made = _widely(values, op, [wide, op.operands[1]], halo, sizes)
     result = still_summed(division.results[0], [column, *division.folded], op.shape.rank)
     values.replace_part(op, made, (result,), annotated)
@@ -144,12 +145,10 @@ def _replaced(values: Values, op: Instruction, how: _How) -> bool:
     division, dimensions = how
     operand, other = op.operands
     given, kept = values.sharding(operand), division.operands[0]
-    changed = given.changed(kept, operand.shape.rank)
-    along = [dimension for dimension in dimensions if [dimension.operand] == changed]
-    if not along:
-        return False
-    halo = _halo(op, along[0], given)
-    if halo is None or any(kept.column(changed[0])) or not is_apart(division, halo.column):
+    axis = own_axis(division, given, kept, operand.shape.rank)
+    along = [dimension for dimension in dimensions if dimension.operand == axis]
+    halo = _halo(op, along[0], given) if along else None
+    if halo is None:
         return False
     other = values.convert(other, division.operands[1])
     wide = _widened(values, operand, given, halo)
@@ -167,27 +166,27 @@ def _halo(op: Instruction, along: _Dimension, given: Sharding) -> _Halo | None:
     """Return the halo; None if the windows of a device do not begin in its own part."""
     one: WindowDimension = op.attributes.window[along.number]
     column = given.column(along.operand)
-    rows, count = op.operands[0].shape.static_dims[along.operand], count_of(column)
+    size, count = op.operands[0].shape.static_dims[along.operand], count_of(column)
     dilation = one.base_dilation
     before = -(-one.low // dilation)
     after = ((one.size - 1) * one.window_dilation + dilation - one.stride - one.low) // dilation
-    fits = op.shape.dims[along.result] * one.stride == rows * count * dilation
-    fits = fits and rows % one.stride == 0 and 1 in (one.stride, dilation)
+    fits = op.shape.dims[along.result] * one.stride == size * count * dilation
+    fits = fits and size % one.stride == 0 and 1 in (one.stride, dilation)
     halo = _Halo(along, column, before, after)
-    return halo if fits and halo.is_in_neighbours(rows) else None
+    return halo if fits and halo.is_in_neighbours(size) else None
 
 
 def _widened(values: Values, part: Instruction, given: Sharding, halo: _Halo) -> Instruction:
-    """Return a part between rows of the parts before and after it."""
+    """Return a part with its halo."""
     resharder, axis, size = values.resharder, halo.along.operand, part.shape.static_dims
     groups = groups_along(given, axis, part.shape.rank, values.subgroups(part))
     pairs = [pair for group in groups for pair in pairwise(group)]
     pieces = [part]
     if halo.before > 0:
-        last = resharder.rows(part, axis, size[axis] - halo.before, size[axis])
+        last = resharder.slice(part, axis, size[axis] - halo.before, size[axis])
         pieces.insert(0, resharder.send(last, pairs))
     if halo.after > 0:
-        first = resharder.rows(part, axis, 0, halo.after)
+        first = resharder.slice(part, axis, 0, halo.after)
         pieces.append(resharder.send(first, ((after, before) for before, after in pairs)))
     if len(pieces) == 1:
         return part
@@ -195,9 +194,9 @@ def _widened(values: Values, part: Instruction, given: Sharding, halo: _Halo) ->
 
 
 def _with_border(values: Values, wide: Instruction, start: Instruction, halo: _Halo) -> Instruction:
-    """Return the rows of a device with the start value where it has no neighbour."""
+    """Return a widened part with the start value where the device has no neighbour."""
     build, dims = values.resharder.builder(wide), wide.shape.static_dims
-    row = row_numbers(build, dims, halo.along.operand)
+    index = index_along(build, dims, halo.along.operand)
     length = dims[halo.along.operand]
     last = count_of(halo.column) - 1
     bounds = np.array(
@@ -211,7 +210,7 @@ def _with_border(values: Values, wide: Instruction, start: Instruction, halo: _H
         build.broadcast_to(values.resharder.of_device(build, bounds[:, side]), dims, ())
         for side in (0, 1)
     )
-    is_there = between(build, row, first, limit)
+    is_there = between(build, index, first, limit)
     return build.select(is_there, wide, build.broadcast_to(start, dims, ()))
 
 
@@ -222,16 +221,16 @@ def _widely(
     halo: _Halo,
     sizes: tuple[int, int],
 ) -> Instruction:
-    """Return an op on widened rows. `sizes`: those of its window and of its result along them."""
+    """Return an op on a widened part; `sizes`: those of its window and of its result there."""
     size, results = sizes
     window: list[WindowDimension] = list(op.attributes.window)
     number = halo.along.number
     one = window[number]
-    rows = operands[0].shape.static_dims[halo.along.operand]
+    extent = operands[0].shape.static_dims[halo.along.operand]
     low = one.low - halo.before * one.base_dilation
-    # The last window ends where the rows and their padding do.
+    # The last window ends where the part and its padding do.
     length = (results - 1) * one.stride + (size - 1) * one.window_dilation + 1
-    high = length - low - ((rows - 1) * one.base_dilation + 1)
+    high = length - low - ((extent - 1) * one.base_dilation + 1)
     window[number] = replace(one, size=size, low=low, high=high)
     made = values.computation.copy_of(op, operands)
     values.computation.set_attributes(made, replace(op.attributes, window=tuple(window)))

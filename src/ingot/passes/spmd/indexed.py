@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gathers and scatters along a divided dimension: each device looks up what its part has.
 
-An embedding table is divided so, by its rows, and its gradient. Each device subtracts from the
-indices where its part begins. A gather takes zeros where an index is of another part, so its
+An embedding table is divided so, and its gradient. Each device subtracts from the indices where its
+part begins. A gather takes zeros where an index is of another part, so its
 results are summands. A scatter drops the indices outside of its operand, so its results are parts,
 with no exchange.
 
@@ -16,26 +16,24 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.indexing import IndexMap
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
+from ingot.passes.spmd.along import sliced
 from ingot.passes.spmd.division import (
     Annotations,
     divided_too,
-    is_apart,
     local_attributes,
     local_shape,
+    own_axis,
     still_summed,
     whole_shape,
 )
 from ingot.passes.spmd.reshard import between
-from ingot.passes.spmd.rows import sliced
-from ingot.passes.spmd.sharding import Column, Sharding, count_of
+from ingot.passes.spmd.sharding import Column, count_of
 from ingot.passes.spmd.values import Values
 
 
@@ -47,8 +45,8 @@ def gather_parts(values: Values, op: Instruction, annotated: Annotations) -> boo
         return False
     given, (kept, divided) = values.sharding(operand), division.operands
     how, rank = op.attributes.index_map, operand.shape.rank
-    axis = _divided_axis(how, given, kept, rank)
-    if axis is None or not is_apart(division, given.column(axis)):
+    axis = own_axis(division, given, kept, rank)
+    if axis is None or not _is_indexed(how, axis):
         return False
     column = given.column(axis)
     size = operand.shape.static_dims[axis] * count_of(column)
@@ -83,8 +81,8 @@ def scatter_parts(values: Values, op: Instruction, annotated: Annotations) -> bo
         return False
     wanted = next((one for one in annotated if one is not None), values.sharding(op.operands[0]))
     (kept,), rank = division.results, op.shape.rank
-    axis = _divided_axis(op.attributes.index_map, wanted, kept, rank)
-    if axis is None or not is_apart(division, wanted.column(axis)):
+    axis = own_axis(division, wanted, kept, rank)
+    if axis is None or not _is_indexed(op.attributes.index_map, axis):
         return False
     column = wanted.column(axis)
     target = divided_too(kept, axis, column, rank)
@@ -100,16 +98,9 @@ def scatter_parts(values: Values, op: Instruction, annotated: Annotations) -> bo
     return True
 
 
-def _divided_axis(how: IndexMap, given: Sharding, kept: Sharding, rank: int) -> int | None:
-    """Return the only dimension that `given` divides and `kept` does not, if an index is along it.
-
-    The window takes one element of it.
-    """
-    changed = given.changed(kept, rank)
-    if len(changed) != 1 or changed[0] not in how.index_to_operand:
-        return None
-    (axis,) = changed
-    return axis if axis in how.inserted_dims and not any(kept.column(axis)) else None
+def _is_indexed(how: IndexMap, axis: int) -> bool:
+    """Whether an index is along a dimension, of which the window takes one element."""
+    return axis in how.index_to_operand and axis in how.inserted_dims
 
 
 def _component(build: RuleBuilder, indices: Instruction, how: IndexMap, axis: int) -> Instruction:
@@ -165,7 +156,7 @@ def _begin(
     """Return where the part begins that this device has, in the shape and type of indices."""
     part, axis, column = what
     size = part.shape.static_dims[axis]
-    offset = values.resharder.of_device(build, np.array(column, np.int32) * np.int32(size))
+    offset = values.resharder.part_offset(build, column, size)
     return build.broadcast_to(build.convert_to(offset, like.shape.dtype), like.shape.dims, ())
 
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Movements along a divided dimension: devices send each other only the rows that move.
+"""Movements along a divided dimension: devices send each other only what moves.
 
 Slices, concatenates, pads, reversals and rolls of a divided array would gather it, and every device
-would make the whole result to cut its part out. Here the runs of the result (`runs`) say which rows
-each part needs of which parts. These transfers are sorted into layers, in each of which a device
+would make the whole result to cut its part out. Here the runs of the result (`runs`) say what each
+part needs of which parts. These transfers are sorted into layers, in each of which a device
 sends to at most one other device and receives from at most one: a layer is one collective-permute.
 A device then puts its part together from the layers.
 
-Invariant: all layers of a device lie in different rows of its part.
+Invariant: the layers of a device do not overlap in its part.
 
 Source: xla/service/spmd/spmd_partitioner_util.cc (ExchangeHalo, ExchangeHaloAndGetValidData).
 """
@@ -24,8 +24,8 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
+from ingot.passes.spmd.along import index_along, padded
 from ingot.passes.spmd.reshard import Resharder, between
-from ingot.passes.spmd.rows import padded, row_numbers
 from ingot.passes.spmd.runs import Run, Runs, is_movement, runs_of
 from ingot.passes.spmd.sharding import Column, Groups, Sharding, groups_along
 from ingot.support.records import record
@@ -36,18 +36,18 @@ MAX_LAYERS = 8
 
 @record
 class _Transfer:
-    """Rows of one part of a source that one part of the result needs.
+    """Slices of one part of a source that one part of the result needs.
 
     Attributes:
         source: the number of the source's part.
-        begin: the lowest of its rows.
-        rows: their number.
+        begin: the least index.
+        size: the number of slices.
         at: where they begin in the part of the result.
     """
 
     source: int
     begin: int
-    rows: int
+    size: int
     at: int
 
 
@@ -65,22 +65,23 @@ class _Layer:
 
     @property
     def is_sent(self) -> bool:
-        """Whether the rows come from other devices."""
+        """Whether the slices come from other devices."""
         return any(target != each.source for target, each in self.transfers.items())
 
     @property
-    def rows(self) -> int:
-        """The rows that every device sends: those of the longest transfer."""
-        return max(each.rows for each in self.transfers.values())
+    def size(self) -> int:
+        """The number of slices that every device sends: that of the longest transfer."""
+        return max(each.size for each in self.transfers.values())
 
 
 @record
-class _Rows:
-    """Rows that a device has for its part of the result.
+class _Piece:
+    """Slices that a device has for its part of the result.
 
     Attributes:
-        value: the rows.
-        ranges: for each part, the rows of the part and the first row of `value` that belongs there.
+        value: the slices.
+        ranges: for each part, their first index and limit there, and the index in `value` of the
+            first one that belongs there.
         is_zero_elsewhere: whether they are zeros on devices whose part has no range.
     """
 
@@ -89,7 +90,7 @@ class _Rows:
     is_zero_elsewhere: bool
 
     def is_alike(self, axis: int) -> bool:
-        """Whether all parts in `ranges` have all rows at one offset."""
+        """Whether all parts in `ranges` have the whole value at one offset."""
         first = next(iter(self.ranges.values()))
         whole = first[1] - first[0] == self.value.shape.static_dims[axis] and not first[2]
         return whole and all(each == first for each in self.ranges.values())
@@ -98,7 +99,7 @@ class _Rows:
 def moved(
     resharder: Resharder, whole: Instruction, ends: tuple[Sharding, Sharding], subgroups: Column
 ) -> Instruction | None:
-    """Return this device's part of a value if it only moves rows of values divided like it.
+    """Return this device's part of a value that is only moved from values divided like it.
 
     Args:
         resharder: that of the computation.
@@ -119,14 +120,14 @@ def moved(
         return None
     mover = _Mover(resharder, axis, wanted, groups_along(wanted, axis, rank, subgroups))
     layers = mover.layers(runs)
-    received = sum(layer.rows for layer in layers if layer.is_sent)
+    received = sum(layer.size for layer in layers if layer.is_sent)
     gathered = sum(part.shape.static_dims[axis] for part, _ in divided)
     if len(layers) > MAX_LAYERS or received > gathered * (wanted.tiles[axis] - 1):
         return None
     resharder.moved.append(whole)
     # Zeros are in no layer, so it makes no difference which constant they are of.
-    rows = [(None if _is_zeros(run) else run.source, run.begin, run.step, run.rows) for run in runs]
-    key = tuple(rows), wanted
+    origins = [(None if _is_zeros(run) else run.source, *run.bounds) for run in runs]
+    key = tuple(origins), wanted
     if key not in resharder.parts_of_runs:
         resharder.parts_of_runs[key] = mover.part(whole, layers)
     return resharder.parts_of_runs[key]
@@ -144,7 +145,7 @@ class _Mover:
 
     def layers(self, runs: Runs) -> list[_Layer]:
         """Return the layers of a value that has these runs."""
-        size = sum(run.rows for run in runs) // self.count
+        size = sum(run.size for run in runs) // self.count
         # Runs of one source with one step share layers.
         found: dict[tuple[Instruction, int, bool], tuple[Run, list[dict[int, _Transfer]]]] = {}
         at = 0
@@ -153,48 +154,48 @@ class _Mover:
                 for target, transfer in self._transfers(run, at, size):
                     key = run.source, run.step, transfer.source == target
                     _add(found.setdefault(key, (run, []))[1], target, transfer)
-            at += run.rows
+            at += run.size
         return [_Layer(run, layer) for run, layers in found.values() for layer in layers]
 
     def _transfers(self, run: Run, at: int, size: int) -> Iterable[tuple[int, _Transfer]]:
-        """Return the transfers of a run that begins at row `at` of a result with parts of `size`.
+        """Return the transfers of a run that begins at index `at` of a result with parts of `size`.
 
         A value that every device has comes from the device itself.
         """
         given = self.resharder.sources.get(run.source)
         part = given[0].shape.static_dims[self.axis] if given is not None else 0
-        for target in range(at // size, -(-(at + run.rows) // size)):
+        for target in range(at // size, -(-(at + run.size) // size)):
             first = max(target * size - at, 0)
-            limit = min((target + 1) * size - at, run.rows)
+            limit = min((target + 1) * size - at, run.size)
             while first < limit:
-                source, rows = target, limit - first
+                source, count = target, limit - first
                 begin = run.begin + run.step * first
                 if part:
                     source = begin // part
                     left = (
                         (source + 1) * part - begin if run.step > 0 else begin - source * part + 1
                     )
-                    rows = min(rows, -(-left // abs(run.step)))
+                    count = min(count, -(-left // abs(run.step)))
                     begin -= source * part
-                lowest = begin + min(run.step, 0) * (rows - 1)
-                yield target, _Transfer(source, lowest, rows, at + first - target * size)
-                first += rows
+                lowest = begin + min(run.step, 0) * (count - 1)
+                yield target, _Transfer(source, lowest, count, at + first - target * size)
+                first += count
 
     def part(self, whole: Instruction, layers: Sequence[_Layer]) -> Instruction:
         """Return this device's part of `whole`."""
         size = whole.shape.static_dims[self.axis] // self.count
         shape = whole.shape.with_dim(self.axis, size)
         build = self.resharder.builder(whole)
-        rows = [self._rows(build, layer, shape) for layer in layers]
-        return self._concatenated(build, rows, shape) or self._selected(build, rows, shape)
+        pieces = [self._piece(build, layer, shape) for layer in layers]
+        return self._concatenated(build, pieces, shape) or self._selected(build, pieces, shape)
 
-    def _rows(self, build: RuleBuilder, layer: _Layer, shape: Shape) -> _Rows:
-        """Return the rows of a layer."""
+    def _piece(self, build: RuleBuilder, layer: _Layer, shape: Shape) -> _Piece:
+        """Return what a layer brings."""
         if layer.run.is_fill:
-            dims = shape.with_dim(self.axis, layer.rows).dims
+            dims = shape.with_dim(self.axis, layer.size).dims
             made = build.broadcast_to(layer.run.source, dims, ())
-            each = {at: (one.at, one.at + one.rows, 0) for at, one in layer.transfers.items()}
-            return _Rows(made, each, False)
+            each = {at: (one.at, one.at + one.size, 0) for at, one in layer.transfers.items()}
+            return _Piece(made, each, False)
         by_device = {
             one.source if layer.is_sent else target: one for target, one in layer.transfers.items()
         }
@@ -207,7 +208,7 @@ class _Mover:
         if layer.run.step < 0:
             made = build.reverse(made, dimensions=(self.axis,))
             skipped = {
-                target: layer.rows - skipped[target] - one.rows
+                target: layer.size - skipped[target] - one.size
                 for target, one in layer.transfers.items()
             }
         if layer.is_sent:
@@ -218,22 +219,22 @@ class _Mover:
             ]
             made = self.resharder.send(made, pairs)
         ranges = {
-            target: (one.at, one.at + one.rows, skipped[target])
+            target: (one.at, one.at + one.size, skipped[target])
             for target, one in layer.transfers.items()
         }
-        return _Rows(made, ranges, layer.is_sent)
+        return _Piece(made, ranges, layer.is_sent)
 
     def _taken(
         self, build: RuleBuilder, layer: _Layer, begins: Mapping[int, int]
     ) -> tuple[Instruction, Mapping[int, int]]:
-        """Return rows of the source from each device's `begins` on, and where they do begin.
+        """Return slices of the source from each device's `begins` on, and where they do begin.
 
         All devices take equally many; where a part has too few, they begin earlier.
         """
         given = self.resharder.sources.get(layer.run.source)
         source = given[0] if given is not None else layer.run.source
         pace = _pace(layer.run)
-        span, size = (layer.rows - 1) * pace + 1, source.shape.static_dims[self.axis]
+        span, size = (layer.size - 1) * pace + 1, source.shape.static_dims[self.axis]
         if pace == 1:
             begins = {at: min(begin, size - span) for at, begin in begins.items()}
         elif max(begins.values()) + span > size:
@@ -244,8 +245,7 @@ class _Mover:
         else:
             begin, start = 0, self._of_part(build, begins, 0)
             source = build.slice_at(source, self.axis, start, span)
-        rows = self.resharder.rows(source, self.axis, begin, begin + span, pace)
-        return rows, begins
+        return self.resharder.slice(source, self.axis, begin, begin + span, pace), begins
 
     def _of_part(self, build: RuleBuilder, numbers: Mapping[int, int], other: int) -> Instruction:
         """Return the number of this device's part; `other` for parts that have none."""
@@ -253,49 +253,49 @@ class _Mover:
         return self.resharder.of_device(build, table)
 
     def _concatenated(
-        self, build: RuleBuilder, rows: Sequence[_Rows], shape: Shape
+        self, build: RuleBuilder, pieces: Sequence[_Piece], shape: Shape
     ) -> Instruction | None:
-        """Return the part if its rows are alike on all devices: they are concatenated."""
-        if not all(one.is_alike(self.axis) for one in rows):
+        """Return the part if its pieces are alike on all devices: they are concatenated."""
+        if not all(one.is_alike(self.axis) for one in pieces):
             return None
-        spans = {id(one): next(iter(one.ranges.values()))[:2] for one in rows}
-        ordered = sorted(rows, key=lambda one: spans[id(one)])
-        pieces: list[Instruction] = []
+        spans = {id(one): next(iter(one.ranges.values()))[:2] for one in pieces}
+        ordered = sorted(pieces, key=lambda one: spans[id(one)])
+        joined: list[Instruction] = []
         at, size = 0, shape.static_dims[self.axis]
         for (begin, limit), group in groupby(ordered, key=lambda one: spans[id(one)]):
             if begin < at:
                 return None
-            pieces += self._zeros(build, shape, begin - at)
-            pieces.append(self._chosen(build, list(group)))
+            joined += self._zeros(build, shape, begin - at)
+            joined.append(self._chosen(build, list(group)))
             at = limit
-        pieces += self._zeros(build, shape, size - at)
-        if len(pieces) == 1:
-            return pieces[0]
-        return build.emit("concatenate", *pieces, dimensions=(self.axis,))
+        joined += self._zeros(build, shape, size - at)
+        if len(joined) == 1:
+            return joined[0]
+        return build.emit("concatenate", *joined, dimensions=(self.axis,))
 
-    def _zeros(self, build: RuleBuilder, shape: Shape, rows: int) -> list[Instruction]:
-        return [build.full(0, shape.with_dim(self.axis, rows))] if rows else []
+    def _zeros(self, build: RuleBuilder, shape: Shape, size: int) -> list[Instruction]:
+        return [build.full(0, shape.with_dim(self.axis, size))] if size else []
 
-    def _chosen(self, build: RuleBuilder, rows: Sequence[_Rows]) -> Instruction:
-        """Return the value of those rows, all at one offset, that this device has; else zeros."""
-        rows = sorted(rows, key=lambda one: not one.is_zero_elsewhere)
-        first, *others = rows
+    def _chosen(self, build: RuleBuilder, pieces: Sequence[_Piece]) -> Instruction:
+        """Return the value of that piece, all at one offset, that this device has; else zeros."""
+        pieces = sorted(pieces, key=lambda one: not one.is_zero_elsewhere)
+        first, *others = pieces
         made = first.value
         if not first.is_zero_elsewhere and len(first.ranges) < self.count:
-            made, others = build.full(0, made.shape), list(rows)
+            made, others = build.full(0, made.shape), list(pieces)
         for one in others:
             here = self._of_part(build, dict.fromkeys(one.ranges, 1), 0)
             is_here = build.broadcast_to(build.convert_to(here, PRED), made.shape.dims, ())
             made = build.select(is_here, one.value, made)
         return made
 
-    def _selected(self, build: RuleBuilder, rows: Sequence[_Rows], shape: Shape) -> Instruction:
-        """Return the part, selected layer by layer: a table says where the rows of a layer go."""
+    def _selected(self, build: RuleBuilder, pieces: Sequence[_Piece], shape: Shape) -> Instruction:
+        """Return the part, selected layer by layer: a table says where each goes."""
         size = shape.static_dims[self.axis]
-        index = row_numbers(build, shape.static_dims, self.axis)
+        index = index_along(build, shape.static_dims, self.axis)
         made = build.full(0, shape)
-        for one in rows:
-            # Row `skip` of the value is row `begin` of the part.
+        for one in pieces:
+            # Index `skip` of the value is index `begin` of the part.
             shifts = {part: skip - begin for part, (begin, _, skip) in one.ranges.items()}
             bounds = [
                 build.broadcast_to(
@@ -312,12 +312,12 @@ class _Mover:
     def _placed(
         self, build: RuleBuilder, value: Instruction, shifts: Mapping[int, int], size: int
     ) -> Instruction:
-        """Return `size` rows of `value` from this device's shift on; others have any value."""
-        rows = value.shape.static_dims[self.axis]
-        if set(shifts.values()) == {0} and rows == size:
+        """Return `size` slices of `value` from this device's shift on; others have any value."""
+        given = value.shape.static_dims[self.axis]
+        if set(shifts.values()) == {0} and given == size:
             return value
         low = max(0, -min(shifts.values()))
-        high = max(0, max(shifts.values()) + size - rows)
+        high = max(0, max(shifts.values()) + size - given)
         wide = padded(build, value, self.axis, (low, high, 0))
         numbers = {part: shift + low for part, shift in shifts.items()}
         start = self._of_part(build, numbers, 0)

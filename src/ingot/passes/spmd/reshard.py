@@ -22,7 +22,7 @@ from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
-from ingot.passes.spmd.rows import sliced
+from ingot.passes.spmd.along import sliced
 from ingot.passes.spmd.sharding import (
     Column,
     Groups,
@@ -95,7 +95,7 @@ class Resharder:
         self.sources: dict[Instruction, tuple[Instruction, Sharding]] = {}
         """The parts that values were gathered from, and how they are divided."""
         self.moved: list[Instruction] = []
-        """Values whose parts were made of rows that other devices sent."""
+        """Values whose parts were made of what other devices sent."""
         self.parts_of_runs: dict[Hashable, Instruction] = {}
         """The parts of values that have the same runs along the dimension that is divided."""
         self._gathers: list[Instruction] = []
@@ -136,6 +136,10 @@ class Resharder:
     def of_device(self, build: Builder, column: np.ndarray) -> Instruction:
         """Return the element of `column` that is this device's."""
         return build.entry_of(build.constant(Literal.of(column)), self.number(build))
+
+    def part_offset(self, build: Builder, column: Column, size: int) -> Instruction:
+        """Return where this device's part begins; `column`: each device's part, of `size` each."""
+        return self.of_device(build, np.array(column, np.int32) * np.int32(size))
 
     def _cut_iota(
         self, value: Instruction, wanted: Sharding, dims: tuple[int | Dim, ...]
@@ -203,10 +207,10 @@ class Resharder:
             source_target_pairs=tuple(sorted(pairs)),
         )
 
-    def rows(
+    def slice(
         self, part: Instruction, axis: int, begin: int, limit: int, step: int = 1
     ) -> Instruction:
-        """Return every `step`-th row of a part from `begin` to `limit` along a dimension."""
+        """Return every `step`-th element of a part from `begin` to `limit` along a dimension."""
         return sliced(self.builder(part), part, axis, (begin, limit, step))
 
     def remove_unused(self) -> None:
@@ -239,7 +243,7 @@ class Resharder:
         build, column = self.builder(part), given.column(axis)
         size = part.shape.dims[axis]
         assert isinstance(size, int), "a symbolic dimension is not divided"
-        start = self.of_device(build, np.array(column, np.int32) * np.int32(size))
+        start = self.part_offset(build, column, size)
         return build.update_at(build.full(0, _gathered(part.shape, given, axis)), part, axis, start)
 
     def first_summand(self, value: Instruction, summands: Column) -> Instruction:
@@ -264,10 +268,8 @@ class Resharder:
             operands,
             branch_computations=(take(_alone(op)), take(_absent(op, operands.shape))),
         )
-        if not op.shape.is_tuple:
-            return self._shared(build, chosen, device)
-        parts = [build.element_of(chosen, index) for index in range(len(op.shape.elements))]
-        return build.emit("tuple", *(self._shared(build, part, device) for part in parts))
+        parts = [self._shared(build, part, device) for part in build.elements_of(chosen)]
+        return build.value_of(parts, op.shape)
 
     def _shared(self, build: Builder, value: Instruction, device: int) -> Instruction:
         if not value.shape.is_array:
@@ -302,17 +304,15 @@ def _alone(op: Instruction) -> Computation:
     """Return the computation of `op` on the elements of a tuple."""
     build = Builder(f"{op.name}_here", op.metadata)
     given = build.parameter(0, Shape.tuple(tuple(operand.shape for operand in op.operands)))
-    operands = [build.element_of(given, index) for index in range(len(op.operands))]
-    return build.build(build.computation.copy_of(op, operands))
+    return build.build(build.computation.copy_of(op, build.elements_of(given)))
 
 
 def _absent(op: Instruction, given: Shape) -> Computation:
     """Return a computation whose results are zeros, of the shapes of those of `op`."""
     build = Builder(f"{op.name}_elsewhere", op.metadata)
     build.parameter(0, given)
-    if not op.shape.is_tuple:
-        return build.build(_nothing(build, op.shape))
-    return build.build(build.emit("tuple", *(_nothing(build, part) for part in op.shape.elements)))
+    shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
+    return build.build(build.value_of([_nothing(build, shape) for shape in shapes], op.shape))
 
 
 def _nothing(build: Builder, shape: Shape) -> Instruction:

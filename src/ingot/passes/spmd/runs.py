@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs: where the rows of a value come from that ops only move.
+"""Runs: where the elements of a value come from that ops only move.
 
 Slices, concatenates, pads and reversals compute nothing. A value that they make of other values is
-a sequence of runs along a dimension: rows of one value with a constant step between them, or a fill
-value.
+a sequence of runs along a dimension: indices of one value with a constant step, or a fill value.
 
-Invariant: the runs of a value have as many rows as the value, in its order.
+Invariant: the sizes of the runs of a value add up to its size along the dimension.
 """
 
 from __future__ import annotations
@@ -23,28 +22,33 @@ MAX_RUNS = 64
 
 @record
 class Run:
-    """Rows of a result with one origin.
+    """Neighbouring slices of a result, along a dimension, that come from one source.
 
     Attributes:
-        source: the value whose rows they are; a scalar is the value of all elements.
-        begin: the row of the source that is the first one.
-        step: rows of the source from each row to the next; negative: towards lower ones.
-        rows: their number.
+        source: the value that they are of; a scalar is the value of all elements.
+        begin: the index in the source of the first one.
+        step: from one index in the source to the next; it may be negative.
+        size: their number.
     """
 
     source: Instruction
     begin: int
     step: int
-    rows: int
+    size: int
+
+    @property
+    def bounds(self) -> tuple[int, int, int]:
+        """`begin`, `step` and `size`."""
+        return self.begin, self.step, self.size
 
     @property
     def is_fill(self) -> bool:
         """Whether all elements have one value."""
         return self.source.shape.rank == 0
 
-    def part(self, first: int, step: int, rows: int) -> Run:
-        """Return every `step`-th row from `first` on."""
-        return Run(self.source, self.begin + self.step * first, self.step * step, rows)
+    def part(self, first: int, step: int, size: int) -> Run:
+        """Return every `step`-th slice from number `first` on, `size` in all."""
+        return Run(self.source, self.begin + self.step * first, self.step * step, size)
 
 
 Runs = tuple[Run, ...]
@@ -62,12 +66,12 @@ def runs_of(value: Instruction, axis: int, sources: Container[Instruction]) -> R
 
 
 def is_movement(value: Instruction) -> bool:
-    """Whether an op only moves rows of its operands, all of static shapes."""
+    """Whether an op only moves elements of its operands, all of static shapes."""
     return value.opcode in _MOVEMENTS and value.is_static
 
 
 def moved_axes(value: Instruction) -> tuple[int, ...]:
-    """Return the dimensions along which an op moves rows, if it is such an op."""
+    """Return the dimensions along which an op moves elements, if it is such an op."""
     if not is_movement(value):
         return ()
     changes = _CHANGES[value.opcode]
@@ -81,7 +85,7 @@ def is_box(value: Instruction) -> bool:
 
 
 def is_link(value: Instruction) -> bool:
-    """Whether all users of a value only move its rows on along the one dimension that it does."""
+    """Whether all users of a value only move elements along the one dimension that it does."""
     axes = moved_axes(value)
     return len(axes) == 1 and bool(value.users) and all(moved_axes(u) == axes for u in value.users)
 
@@ -101,35 +105,35 @@ class _Reader:
         return self._found[value]
 
     def _read(self, value: Instruction, depth: int) -> Runs:
-        rows = value.shape.static_dims[self.axis]
+        size = value.shape.static_dims[self.axis]
         if value.opcode == "broadcast" and value.operands[0].shape.rank == 0:
-            return (Run(value.operands[0], 0, 0, rows),)
+            return (Run(value.operands[0], 0, 0, size),)
         if value not in self.sources and is_movement(value) and depth:
             arrays = (operand for operand in value.operands if operand.shape.rank)
             inner = [self.read(array, depth - 1) for array in arrays]
             found = _MOVEMENTS[value.opcode](value, self.axis, inner)
             if found is not None and len(found) <= MAX_RUNS:
-                return tuple(run for run in found if run.rows)
-        return (Run(value, 0, 1, rows),)
+                return tuple(run for run in found if run.size)
+        return (Run(value, 0, 1, size),)
 
 
 def cut(runs: Iterable[Run], begin: int, limit: int, step: int = 1) -> Runs:
-    """Return every `step`-th row of some runs from row `begin` to `limit`."""
+    """Return every `step`-th slice of some runs from number `begin` to `limit`."""
     found: list[Run] = []
     at = 0
     for run in runs:
         first = max(begin, begin + -(-(at - begin) // step) * step)
-        last = min(limit, at + run.rows)
+        last = min(limit, at + run.size)
         if first < last:
             found.append(run.part(first - at, step, -(-(last - first) // step)))
-        at += run.rows
+        at += run.size
     return tuple(found)
 
 
 def _sliced(value: Instruction, axis: int, inner: list[Runs]) -> Runs | None:
-    rows = list(zip(value.attributes.slice, value.operands[0].shape.static_dims, strict=True))
-    (begin, limit, step), _ = rows.pop(axis)
-    is_along = all(row == (0, size, 1) for row, size in rows)
+    box = list(zip(value.attributes.slice, value.operands[0].shape.static_dims, strict=True))
+    (begin, limit, step), _ = box.pop(axis)
+    is_along = all(bounds == (0, size, 1) for bounds, size in box)
     return cut(inner[0], begin, limit, step) if is_along else None
 
 
@@ -139,20 +143,20 @@ def _concatenated(value: Instruction, axis: int, inner: list[Runs]) -> Runs | No
 
 
 def _padded(value: Instruction, axis: int, inner: list[Runs]) -> Runs | None:
-    rows = list(value.attributes.padding)
-    low, high, interior = rows.pop(axis)
-    if interior or any(row != (0, 0, 0) for row in rows):
+    others = list(value.attributes.padding)
+    low, high, interior = others.pop(axis)
+    if interior or any(other != (0, 0, 0) for other in others):
         return None
     operand, fill = value.operands
     kept = cut(inner[0], max(-low, 0), operand.shape.static_dims[axis] - max(-high, 0))
     border = Run(fill, 0, 0, 0)
-    return (replace(border, rows=max(low, 0)), *kept, replace(border, rows=max(high, 0)))
+    return (replace(border, size=max(low, 0)), *kept, replace(border, size=max(high, 0)))
 
 
 def _reversed(value: Instruction, axis: int, inner: list[Runs]) -> Runs | None:
     if value.attributes.dimensions != (axis,):
         return None
-    return tuple(run.part(run.rows - 1, -1, run.rows) for run in reversed(inner[0]))
+    return tuple(run.part(run.size - 1, -1, run.size) for run in reversed(inner[0]))
 
 
 _MOVEMENTS: dict[str, Callable[[Instruction, int, list[Runs]], Runs | None]] = {

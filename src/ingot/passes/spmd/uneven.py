@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dimensions that devices do not divide are padded, so that they work on parts of one size.
 
-`x[1:] - x[:-1]` has a row less than `x`, so its parts would have different sizes. Here such a
-result of an op that only moves rows of a divided array is padded to the next multiple of the number
-of parts. Ops that have the dimension as a factor are rewritten to have as many rows; the rows that
-are added have any values. Where a sum, or another fold, or a product goes over them, they are
-replaced by the identity first. Other users get the rows of before, a slice.
+`x[1:] - x[:-1]` has an element less than `x`, so its parts would have different sizes. Here such a
+result of an op that only moves elements of a divided array is padded to the next multiple of the
+number of parts. Ops that have the dimension as a factor are rewritten to the same size; the padding
+has any values. Where a sum, or another fold, or a product goes over it, it is replaced by the
+identity first. Other users get the old size, a slice.
 
-Invariant: a rewritten value's first rows, as many as before, are those that it had.
+Invariant: a rewritten value starts with the elements that it had.
 
 Source: xla/service/spmd/spmd_partitioner_util.cc (PadToShape, PadWithValue).
 """
@@ -21,10 +21,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.rule import RuleBuilder
+from ingot.passes.spmd.along import index_along, padded
 from ingot.passes.spmd.annotations import Known, is_resharded, replace_value
 from ingot.passes.spmd.boxes import split_boxes
 from ingot.passes.spmd.factors import Factors, factors_of
-from ingot.passes.spmd.rows import padded, row_numbers
 from ingot.passes.spmd.runs import is_link, is_movement, runs_of
 from ingot.passes.spmd.sharding import Sharding, sharding_of, undivided_column
 from ingot.support.records import record, replace
@@ -37,7 +37,7 @@ MAX_SWEEPS = 3
 
 @record
 class _Padded:
-    """A value that has more rows than another one along a dimension.
+    """A value that is longer than another one along a dimension.
 
     Attributes:
         value: the value.
@@ -50,7 +50,7 @@ class _Padded:
     sharding: Sharding
 
     @property
-    def rows(self) -> int:
+    def size(self) -> int:
         """Its size along the dimension."""
         return self.value.shape.static_dims[self.axis]
 
@@ -103,11 +103,11 @@ class _Others:
 
 
 class _Source(NamedTuple):
-    """The padding of a moved array: to a number of rows along a dimension."""
+    """The padding of a moved array: to a size along a dimension."""
 
     axis: int
     sharding: Sharding
-    rows: int
+    size: int
 
 
 class _Sweep:
@@ -159,23 +159,23 @@ class _Sweep:
                 sharding = self.known.of(run.source)
                 if run.source is op or sharding is None or sharding.tiles[axis] == 1:
                     continue
-                rows = op.shape.static_dims[axis]
-                wanted = _padded_rows(
-                    rows, run.source.shape.static_dims[axis], sharding.tiles[axis]
+                size = op.shape.static_dims[axis]
+                wanted = _padded_size(
+                    size, run.source.shape.static_dims[axis], sharding.tiles[axis]
                 )
-                if own is not None and own.tiles[axis] > 1 and wanted == rows:
+                if own is not None and own.tiles[axis] > 1 and wanted == size:
                     break
                 self._sources[op] = _Source(axis, sharding, wanted)
-                if wanted == rows:
+                if wanted == size:
                     self._pad(op)
                 return
 
     def _pad(self, value: Instruction) -> _Padded:
-        """Return an array with as many rows as parts of one size have."""
+        """Return an array that has parts of one size."""
         if value not in self._padded:
-            axis, sharding, rows = self._sources[value]
-            is_wide = rows == value.shape.static_dims[axis]
-            made = value if is_wide else self._widened(value, axis, rows)
+            axis, sharding, size = self._sources[value]
+            is_wide = size == value.shape.static_dims[axis]
+            made = value if is_wide else self._widened(value, axis, size)
             kept = self._annotate(made, sharding)
             self._padded[value] = _Padded(made, axis, kept)
             self.is_changed = self.is_changed or not is_wide
@@ -188,23 +188,23 @@ class _Sweep:
         self.known.set(op, kept)
         return kept
 
-    def _widened(self, value: Instruction, axis: int, rows: int) -> Instruction:
-        """Return an array with rows of any value after its own."""
+    def _widened(self, value: Instruction, axis: int, size: int) -> Instruction:
+        """Return an array with elements of any value after its own."""
         build = RuleBuilder(self.computation, value.metadata)
-        wide = value.shape.with_dim(axis, rows)
+        wide = value.shape.with_dim(axis, size)
         if value.opcode == "broadcast" and axis not in value.attributes.dimensions:
             (source,), dimensions = value.operands, value.attributes.dimensions
             return build.emit("broadcast", source, shape=wide, dimensions=dimensions)
         if value.opcode == "iota":
             along: int = value.attributes.iota_dimension
             return build.emit("iota", shape=wide, iota_dimension=along)
-        return padded(build, value, axis, (0, rows - value.shape.static_dims[axis], 0))
+        return padded(build, value, axis, (0, size - value.shape.static_dims[axis], 0))
 
     def _resize(self, op: Instruction, along: _Along, like: _Padded) -> None:
-        """Replace an op by one whose dimensions of a factor have as many rows as `like`."""
+        """Replace an op by one whose dimensions of a factor are as long as `like`."""
         (results,), factor = along.factors.results, along.factor
         axis = results.index(factor) if factor in results else None
-        if axis is not None and op.shape.static_dims[axis] == like.rows:
+        if axis is not None and op.shape.static_dims[axis] == like.size:
             op.extra.pop("sharding", None)
             self._note(op, op, axis, along.sharding(like, op))
             return
@@ -219,8 +219,8 @@ class _Sweep:
         if axis is None:
             replace_value(op, made)
             return
-        self.computation.set_shape(made, op.shape.with_dim(axis, like.rows))
-        self.computation.set_attributes(made, _resized_attributes(op, axis, like.rows))
+        self.computation.set_shape(made, op.shape.with_dim(axis, like.size))
+        self.computation.set_attributes(made, _resized_attributes(op, axis, like.size))
         build = RuleBuilder(self.computation, op.metadata)
         rest = build.slice(made, slice=tuple((0, size, 1) for size in op.shape.static_dims))
         self._note(rest, made, axis, along.sharding(like, made))
@@ -233,15 +233,15 @@ class _Sweep:
         self._padded[value] = _Padded(padded, axis, given)
 
     def _operand(self, value: Instruction, axis: int, like: _Padded) -> Instruction:
-        """Return an operand with as many rows as `like`, along its own dimension."""
-        if self._axis(value) == axis and self._pad(value).rows == like.rows:
+        """Return an operand as long as `like` along its own dimension."""
+        if self._axis(value) == axis and self._pad(value).size == like.size:
             return self._pad(value).value
-        return self._widened(value, axis, like.rows)
+        return self._widened(value, axis, like.size)
 
     def _without_padding(
         self, op: Instruction, along: _Along, operands: list[Instruction]
     ) -> list[Instruction]:
-        """Return the operands of a fold with an identity in the rows that were added."""
+        """Return the operands of a fold with an identity in the padding."""
         build = RuleBuilder(self.computation, op.metadata)
         start = op.operands[1] if op.opcode == "reduce" else None
         found = list(operands)
@@ -250,28 +250,28 @@ class _Sweep:
                 continue
             axis = row.index(along.factor)
             dims = wide.shape.static_dims
-            rows = op.operands[number].shape.static_dims[axis]
-            if rows == dims[axis]:
+            size = op.operands[number].shape.static_dims[axis]
+            if size == dims[axis]:
                 continue
-            index = row_numbers(build, dims, axis)
-            there = build.compare(index, build.full(rows, index.shape), direction="LT")
+            index = index_along(build, dims, axis)
+            there = build.compare(index, build.full(size, index.shape), direction="LT")
             fill = start or build.constant(0, wide.shape.dtype)
             found[number] = build.select(there, wide, build.broadcast_to(fill, dims, ()))
         return found
 
 
-def _padded_rows(rows: int, source: int, tiles: int) -> int:
+def _padded_size(size: int, source: int, tiles: int) -> int:
     """Return the padded size of a moved array: that of its source, if it is not much larger.
 
-    Then both have parts of the same rows, and only rows at the borders move.
+    Then both have parts of the same size, and only elements at the borders move.
     """
-    if rows <= source < rows + source // _MOST_PADDING:
+    if size <= source < size + source // _MOST_PADDING:
         return source
-    return -(-rows // tiles) * tiles
+    return -(-size // tiles) * tiles
 
 
 def _is_resized(op: Instruction, factors: Factors, factor: int) -> bool:
-    """Whether an op can have more rows along all dimensions of a factor."""
+    """Whether an op can be longer along all dimensions of a factor."""
     if len(factors.results) != 1 or op.control_predecessors or is_resharded(op):
         return False
     if op.opcode == "custom-call" or op.has(Trait.COLLECTIVE):
@@ -294,13 +294,13 @@ def _is_resized(op: Instruction, factors: Factors, factor: int) -> bool:
     return True
 
 
-def _resized_attributes(op: Instruction, axis: int, rows: int) -> Any:
-    """Return the attributes of an op that takes a whole dimension, resized to `rows`."""
+def _resized_attributes(op: Instruction, axis: int, size: int) -> Any:
+    """Return the attributes of an op that takes a whole dimension, resized to `size`."""
     given = op.attributes
     if op.opcode == "slice":
         box = list(given.slice)
-        box[axis] = (0, rows, 1)
+        box[axis] = (0, size, 1)
         return replace(given, slice=tuple(box))
     if op.opcode == "dynamic-slice":
-        return replace(given, dynamic_slice_sizes=op.shape.with_dim(axis, rows).dims)
+        return replace(given, dynamic_slice_sizes=op.shape.with_dim(axis, size).dims)
     return given

@@ -2,8 +2,8 @@
 """Updates of boxes at constant indices become selects, which devices do on their parts.
 
 `u.at[1:-1].set(v)` is a scatter of one window or a dynamic-update-slice. Where it spans parts of
-`u`, each device needs other rows of `v`: those of `v` in a frame of zeros (a pad, which only moves
-rows), wherever the index is inside the box.
+`u`, each device needs another part of `v`: that of `v` in a frame of zeros (a pad, which only moves
+elements), wherever the index is inside the box.
 
     dynamic-update-slice(u, v, i)  =>  select(i <= index < i + size, pad(v), u)
     scatter(u, i, v, fold)  =>  select(i <= index < i + size, map(u, pad(v), fold), u)
@@ -21,9 +21,9 @@ from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import ScatterAttributes
 from ingot.hlo.rewrite.rule import RuleBuilder
+from ingot.passes.spmd.along import index_along, padded
 from ingot.passes.spmd.annotations import Known, is_resharded, replace_value
 from ingot.passes.spmd.reshard import between
-from ingot.passes.spmd.rows import padded, row_numbers
 from ingot.passes.spmd.sharding import Sharding
 from ingot.support.records import record
 
@@ -38,20 +38,20 @@ class _Update:
 
     Attributes:
         target: the array.
-        rows: the box's new elements.
+        update: the box's new elements.
         starts: the least index of the box in each dimension.
         fold: combines an old element with a new one; None if the new one replaces it.
     """
 
     target: Instruction
-    rows: Instruction
+    update: Instruction
     starts: tuple[int, ...]
     fold: Computation | None = None
 
     @property
     def spans(self) -> list[tuple[int, int, int]]:
         """For each dimension the first index, the limit, and the size of the array."""
-        sizes = zip(self.starts, self.rows.shape.static_dims, strict=True)
+        sizes = zip(self.starts, self.update.shape.static_dims, strict=True)
         sized = zip(sizes, self.target.shape.static_dims, strict=True)
         return [(start, start + size, whole) for (start, size), whole in sized]
 
@@ -93,7 +93,7 @@ def _source(value: Instruction) -> Instruction:
 def _selected(op: Instruction, update: _Update, sharding: Sharding) -> Instruction:
     """Return the update as a select. Pads along dimensions that are not divided come first."""
     build = RuleBuilder(op.computation, op.metadata)
-    target, framed = _source(update.target), _source(update.rows)
+    target, framed = _source(update.target), _source(update.update)
     moved = [axis for axis, span in enumerate(update.spans) if span[:2] != (0, span[2])]
     moved.sort(key=lambda axis: sharding.tiles[axis] > 1)
     zero = build.constant(0, framed.shape.dtype)
@@ -101,7 +101,7 @@ def _selected(op: Instruction, update: _Update, sharding: Sharding) -> Instructi
     for axis in moved:
         begin, limit, size = update.spans[axis]
         framed = padded(build, framed, axis, (begin, size - limit, 0), zero)
-        index = row_numbers(build, op.shape.static_dims, axis)
+        index = index_along(build, op.shape.static_dims, axis)
         here = between(build, index, build.full(begin, index.shape), build.full(limit, index.shape))
         inside = here if inside is None else build.and_(inside, here)
     if update.fold is not None:
@@ -115,17 +115,17 @@ def _update_of(op: Instruction) -> _Update | None:
 
 
 def _update_slice(op: Instruction) -> _Update | None:
-    target, rows, *indices = op.operands
+    target, update, *indices = op.operands
     values = [_constant(index) for index in indices]
     if any(value is None for value in values):
         return None
-    sizes = zip(target.shape.static_dims, rows.shape.static_dims, strict=True)
+    sizes = zip(target.shape.static_dims, update.shape.static_dims, strict=True)
     starts = [
         min(max(int(value.item()), 0), size - taken)
         for value, (size, taken) in zip(values, sizes, strict=True)
         if value is not None
     ]
-    return _Update(target, rows, tuple(starts))
+    return _Update(target, update, tuple(starts))
 
 
 def _scatter(op: Instruction) -> _Update | None:
@@ -133,10 +133,10 @@ def _scatter(op: Instruction) -> _Update | None:
     given = op.as_(ScatterAttributes)
     if len(op.operands) != 3 or given.inserted_window_dims or given.input_batching_dims:
         return None
-    target, indices, rows = op.operands
+    target, indices, update = op.operands
     fold = given.to_apply
     is_pure = all(item.opcode in _POINTWISE for item in fold.post_order())
-    if not is_pure or rows.shape.rank != target.shape.rank:
+    if not is_pure or update.shape.rank != target.shape.rank:
         return None
     values = _constant(indices)
     if values is None or values.size != len(given.scatter_dims_to_operand_dims):
@@ -144,10 +144,10 @@ def _scatter(op: Instruction) -> _Update | None:
     starts = [0] * target.shape.rank
     for dim, value in zip(given.scatter_dims_to_operand_dims, values.reshape(-1), strict=True):
         starts[dim] = int(value)
-    found = _Update(target, rows, tuple(starts), None if fold.root is fold.parameters[1] else fold)
-    return (
-        found if all(begin >= 0 and limit <= size for begin, limit, size in found.spans) else None
-    )
+    replaces = fold.root is fold.parameters[1]
+    found = _Update(target, update, tuple(starts), None if replaces else fold)
+    is_inside = all(begin >= 0 and limit <= size for begin, limit, size in found.spans)
+    return found if is_inside else None
 
 
 _READERS = {"dynamic-update-slice": _update_slice, "scatter": _scatter}

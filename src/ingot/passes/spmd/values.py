@@ -82,12 +82,7 @@ class Values:
 
     def elements(self, value: Instruction) -> list[Instruction]:
         """Return the elements of a tuple; a value that is no tuple is its own."""
-        if not value.shape.is_tuple:
-            return [value]
-        if value.opcode == "tuple":
-            return list(value.operands)
-        build = self.resharder.builder(value)
-        return [build.element_of(value, index) for index in range(len(value.shape.elements))]
+        return self.resharder.builder(value).elements_of(value)
 
     def set_subgroups(self, value: Instruction, subgroups: Column) -> None:
         """Record that `value` differs between manual subgroups; empty if it is one value."""
@@ -224,7 +219,7 @@ class Values:
     ) -> None:
         """Give users of a tuple the divided elements of `made`, or a tuple of whole elements."""
         build = self.resharder.builder(op)
-        elements = [build.element_of(made, index) for index in range(len(results))]
+        elements = build.elements_of(made)
         for element, sharding in zip(elements, results, strict=True):
             self.note(element, sharding)
         for number, wish in enumerate(annotated):

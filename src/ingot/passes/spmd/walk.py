@@ -253,8 +253,8 @@ class Walk(Values):
         operands = list(op.operands[:first])
         for number, (state, wanted) in enumerate(zip(states, division.states, strict=True), first):
             values = [self.convert(*pair) for pair in zip(state, wanted, strict=True)]
-            is_tuple = op.operands[number].shape.is_tuple
-            operands.append(self.resharder.builder(op).tuple(*values) if is_tuple else values[0])
+            shape = op.operands[number].shape
+            operands.append(self.resharder.builder(op).value_of(values, shape))
         made = self.computation.copy_of(op, operands)
         self.computation.set_attributes(made, division.attributes)
         self.replace_part(op, made, division.results)
@@ -269,7 +269,7 @@ class Walk(Values):
             values[number] = self.settled(values[number], wish)
         if all(value not in self.divided for value in values):
             return
-        operand = self.resharder.builder(op).tuple(*values) if packed.shape.is_tuple else values[0]
+        operand = self.resharder.builder(op).value_of(values, packed.shape)
         made = self.computation.copy_of(op, [operand])
         self.replace_part(op, made, [self.sharding(value) for value in values])
         self.remove_unused(packed)

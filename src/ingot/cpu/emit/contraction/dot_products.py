@@ -155,16 +155,7 @@ class DotProducts:
         whole = depth if self.is_even else f.imul(f.idiv(depth, step_size), step_size)
         sums = f.loop(0, whole, step_size, sums, step)
         if not self.is_even and step_size > 1:
-            # Fewer are left than a byte counts.
-            index = lt.I64 if self.converts is None else lt.I8
-            numbers = f.const(vector(index, step_size), list(range(step_size)))
-            left = f.as_value(f.isub(depth, whole))
-            left = left if index is lt.I64 else f.trunc(left, index)
-            mask, start, before = f.icmp("slt", numbers, f.splat(left, step_size)), whole, sums
-            if not self.has_masks:
-                start = f.isub(depth, step_size)
-                again = f.sub(f.const(index, step_size), left)
-                mask = f.icmp("sge", numbers, f.splat(again, step_size))
+            (start, mask), before = self._rest(f, depth, whole, step_size), sums
             sums = f.if_(f.ilt(whole, depth), lambda: step(start, before, mask), otherwise=before)
         count = self.rows * self.columns
         if self.is_shifted:
@@ -178,6 +169,21 @@ class DotProducts:
 
         store_totals(f, rows, address)
         f.ret()
+
+    def _rest(
+        self, f: FunctionBuilder, depth: Value, whole: Index, size: int
+    ) -> tuple[Index, Value]:
+        """Return where the last vector of a row begins, and which of its elements are left."""
+        # Fewer are left than a byte counts.
+        index = lt.I64 if self.converts is None else lt.I8
+        numbers = f.const(vector(index, size), list(range(size)))
+        left = f.as_value(f.isub(depth, whole))
+        left = left if index is lt.I64 else f.trunc(left, index)
+        if self.has_masks:
+            return whole, f.icmp("slt", numbers, f.splat(left, size))
+        start = f.isub(depth, size)
+        again = f.sub(f.const(index, size), left)
+        return start, f.icmp("sge", numbers, f.splat(again, size))
 
     def _load(self, f: FunctionBuilder, pointer: Value, side: int, mask: Value | None) -> Value:
         """Return elements of A (side 0) or B (1) as they are multiplied."""

@@ -15,8 +15,6 @@ Source: the idea is XLA's complex handling in elemental_ir_emitter.cc, done on w
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import C64, C128
 from ingot.hlo.instruction import Instruction
@@ -36,8 +34,8 @@ from ingot.support.records import record
 class ComplexExpander(Pass):
     """Writes complex arithmetic as arithmetic on parts."""
 
-    name: ClassVar[str] = "complex-expander"
-    concerns: ClassVar[frozenset[str] | None] = types((C64, C128))
+    name = "complex-expander"
+    concerns = types((C64, C128))
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite every reachable computation that is not called from a border."""

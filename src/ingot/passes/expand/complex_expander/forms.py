@@ -152,16 +152,13 @@ class Forms:
         if isinstance(form, Group):
             return form
         assert isinstance(form, Instruction), "an array has no elements"
-        build = Builder(self.computation, form.metadata)
-        count = len(form.shape.elements)
-        return Group(tuple(build.element_of(form, number) for number in range(count)))
+        return Group(tuple(Builder(self.computation, form.metadata).elements_of(form)))
 
     def from_nested(self, value: Instruction, shape: Shape) -> Form:
         """Return the form of nested parts of a value that had `shape`."""
         if not has_complex(shape):
             return value
-        build = Builder(self.computation, value.metadata)
-        inner = [build.element_of(value, number) for number in range(len(value.shape.elements))]
+        inner = Builder(self.computation, value.metadata).elements_of(value)
         if not shape.is_tuple:
             return Pair(*inner)
         return Group(tuple(map(self.from_nested, inner, shape.elements)))

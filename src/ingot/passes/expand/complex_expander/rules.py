@@ -13,6 +13,7 @@ from typing import Any
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
+from ingot.hlo.module import set_called
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.complex_expander.calls import Versions
 from ingot.passes.expand.complex_expander.forms import (
@@ -22,6 +23,7 @@ from ingot.passes.expand.complex_expander.forms import (
     Pair,
     from_flat,
     part_type,
+    split_shape,
 )
 from ingot.passes.expand.complex_expander.functions import (
     BINARY,
@@ -60,6 +62,10 @@ class Site:
     def form(self, number: int) -> Form:
         """Return the form of an operand."""
         return self.forms.of(self.instruction.operands[number])
+
+    def parts(self, number: int) -> Pair:
+        """Return the parts of a complex operand."""
+        return self.forms.parts(self.form(number))
 
     def numbers(self) -> list[Complex]:
         """Return the operands as complex numbers to calculate with."""
@@ -119,9 +125,9 @@ def _convert(site: Site) -> Form:
         re = build.convert_to(operand, part_type(target.dtype))
         return Pair(re, build.full(0, re.shape))
     if target.dtype.is_complex:
-        parts = site.forms.parts(site.form(0))
+        parts = site.parts(0)
         return Pair(*(build.convert_to(part, part_type(target.dtype)) for part in parts))
-    return build.convert_to(site.forms.parts(site.form(0)).re, target.dtype)
+    return build.convert_to(site.parts(0).re, target.dtype)
 
 
 def _bitcast_convert(site: Site) -> Form:
@@ -130,7 +136,7 @@ def _bitcast_convert(site: Site) -> Form:
     if operand.dtype is target.dtype:
         return site.form(0)
     lines = (*operand.dims, 1)
-    parts = [build.reshape_to(part, lines) for part in site.forms.parts(site.form(0))]
+    parts = [build.reshape_to(part, lines) for part in site.parts(0)]
     value = build.concatenate(*parts, dimensions=(operand.rank,))
     pairs = Shape.array(part_type(target.dtype), (*target.dims, 2))
     value = build.reinterpret(value, pairs)
@@ -163,7 +169,7 @@ def _clamp(site: Site) -> Form:
     build, dims = Formula(site.build), site.instruction.shape.dims
     numbers: list[Complex] = []
     for number in range(3):
-        parts = (build.broadcast_to(p, dims) for p in site.forms.parts(site.form(number)))
+        parts = (build.broadcast_to(p, dims) for p in site.parts(number))
         numbers.append(Complex(*(Real(build, part) for part in parts)))
     return _pair(clamp(*numbers))
 
@@ -182,11 +188,11 @@ def _contraction(site: Site) -> Form:
         return site.like((one, other), site.part_shape)
 
     if not left.shape.dtype.is_complex:
-        return Pair(*(product(left, part) for part in site.forms.parts(site.form(1))))
-    a = site.forms.parts(site.form(0))
+        return Pair(*(product(left, part) for part in site.parts(1)))
+    a = site.parts(0)
     if not right.shape.dtype.is_complex:
         return Pair(*(product(part, right) for part in a))
-    b, build = site.forms.parts(site.form(1)), site.build
+    b, build = site.parts(1), site.build
     return Pair(
         build.subtract(product(a.re, b.re), product(a.im, b.im)),
         build.add(product(a.re, b.im), product(a.im, b.re)),
@@ -221,15 +227,14 @@ def _combined(
     attributes = site.instruction.attributes
     reducer = site.versions.flat(attributes.to_apply)
     singles = site.versions.separated(attributes.to_apply)
-    dims = _first_array(site.instruction.shape).dims
+    dims = site.instruction.shape.leaves()[0][1].dims
     shapes = [Shape.array(result.shape.dtype, dims) for result in reducer.root.operands]
     if singles is None:
         operands = (*inputs, *between, *others)
         made = site.like(
             operands, Shape.tuple(tuple(shapes)), replace(attributes, to_apply=reducer)
         )
-        build = site.build
-        results = [build.element_of(made, number) for number in range(len(inputs))]
+        results = site.build.elements_of(made)
     else:
         results = [
             site.like((one, *between, other), shape, replace(attributes, to_apply=single))
@@ -238,18 +243,13 @@ def _combined(
     return from_flat(iter(results), site.instruction.shape)
 
 
-def _first_array(shape: Shape) -> Shape:
-    return shape.leaves()[0][1]
-
-
 def _sort(site: Site) -> Form:
-    attributes, build = site.instruction.attributes, site.build
+    attributes = site.instruction.attributes
     operands = _leaves(site, site.instruction.operands)
     comparator = site.versions.comparator(attributes.to_apply)
     shape = Shape.tuple(tuple(operand.shape for operand in operands))
     made = site.like(operands, shape, replace(attributes, to_apply=comparator))
-    results = (build.element_of(made, number) for number in range(len(operands)))
-    return from_flat(results, site.instruction.shape)
+    return from_flat(iter(site.build.elements_of(made)), site.instruction.shape)
 
 
 def _map(site: Site) -> Form:
@@ -269,45 +269,18 @@ def _map(site: Site) -> Form:
 # ---- control flow, tuples
 
 
-def _nested_call(site: Site, operands: list[Instruction], attributes: Any, shape: Shape) -> Form:
-    made, old = site.like(operands, shape, attributes), site.instruction
+def _control(site: Site) -> Form:
+    """Split an op that runs computations on its operands, or passes the first one on."""
+    old, forms = site.instruction, site.forms
+    made = site.like([forms.nested(forms.of(o)) for o in old.operands], split_shape(old.shape))
+    set_called(made, [site.versions.nested(called) for called in old.called_computations])
     old.computation.transfer_control_deps(old, made)
-    site.forms.superseded.add(old)
-    return site.forms.from_nested(made, old.shape)
-
-
-def _call(site: Site) -> Form:
-    operands = [site.forms.nested(site.forms.of(o)) for o in site.instruction.operands]
-    called = site.versions.nested(site.instruction.attributes.to_apply)
-    attributes = replace(site.instruction.attributes, to_apply=called)
-    return _nested_call(site, operands, attributes, called.root.shape)
-
-
-def _while(site: Site) -> Form:
-    state, given = site.forms.nested(site.form(0)), site.instruction.attributes
-    condition, body = (site.versions.nested(called) for called in (given.condition, given.body))
-    attributes = replace(given, condition=condition, body=body)
-    return _nested_call(site, [state], attributes, state.shape)
-
-
-def _conditional(site: Site) -> Form:
-    index, *values = site.instruction.operands
-    operands = [index, *(site.forms.nested(site.forms.of(value)) for value in values)]
-    given = site.instruction.attributes
-    branches = tuple(map(site.versions.nested, given.branch_computations))
-    attributes = replace(given, branch_computations=branches)
-    return _nested_call(site, operands, attributes, branches[0].root.shape)
-
-
-def _as_one(site: Site) -> Form:
-    """Split an op that passes its first operand on."""
-    value = site.forms.nested(site.form(0))
-    operands = [value, *site.instruction.operands[1:]]
-    return _nested_call(site, operands, site.instruction.attributes, value.shape)
+    forms.superseded.add(old)
+    return forms.from_nested(made, old.shape)
 
 
 def _dimension_size(site: Site) -> Form:
-    return site.like((site.forms.parts(site.form(0)).re,), site.instruction.shape)
+    return site.like((site.parts(0).re,), site.instruction.shape)
 
 
 def _tuple(site: Site) -> Form:
@@ -328,13 +301,13 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(BINARY, _binary),
     **dict.fromkeys(TO_REAL, _to_real),
     "add": _each_part,
-    "add-dependency": _as_one,
+    "add-dependency": _control,
     "bitcast-convert": _bitcast_convert,
-    "call": _call,
+    "call": _control,
     "clamp": _clamp,
     "compare": _compare,
     "complex": _complex,
-    "conditional": _conditional,
+    "conditional": _control,
     "convert": _convert,
     "convolution": _contraction,
     "dot": _contraction,
@@ -343,7 +316,7 @@ RULES: dict[str, Rule] = {
     "iota": _iota,
     "map": _map,
     "negate": _each_part,
-    "opt-barrier": _as_one,
+    "opt-barrier": _control,
     "reduce": _folded,
     "reduce-window": _folded,
     "scatter": _scatter,
@@ -351,7 +324,7 @@ RULES: dict[str, Rule] = {
     "sort": _sort,
     "subtract": _each_part,
     "tuple": _tuple,
-    "while": _while,
+    "while": _control,
 }
 
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.driver import apply_rules
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
@@ -16,7 +14,7 @@ from ingot.support.records import record
 class AlgebraicSimplifier(Pass):
     """Applies local algebraic rules until none fires, under the licence of the context."""
 
-    name: ClassVar[str] = "algsimp"
+    name = "algsimp"
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite every reachable computation."""

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div, maximum
 from ingot.support.records import record
 
 
 @record
-class Numbered:
+class DriverParameters:
     """What a driver runs at one size.
 
     Attributes:
@@ -39,3 +39,25 @@ class Numbered:
         """Rows of a low and of a tall register block; equal where all blocks are."""
         low = self.value("low_rows")
         return low, low + (self.value("tall_blocks") > 0)
+
+
+@record
+class Chunks:
+    """Units that are shared out to chunks, each of which has scratch of its own.
+
+    Attributes:
+        grain: units of a chunk.
+        count: the chunks.
+        room: chunks at most, where their count is symbolic.
+    """
+
+    grain: int | Dim
+    count: int | Dim
+    room: int
+
+    @staticmethod
+    def of(units: int | Dim, most: int) -> Chunks:
+        """Share `units` out to at most `most` chunks."""
+        grain = maximum(ceil_div(units, most), 1)
+        count = ceil_div(units, grain)
+        return Chunks(grain, count, count if isinstance(count, int) else most)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of an array along one dimension: slices, pads, and their numbers."""
+"""One dimension of an array: slices, pads and indices along it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
 
-def sliced(build: Builder, value: Instruction, axis: int, row: tuple[int, int, int]) -> Instruction:
-    """Return the rows of an array along dimension `axis` from a first to a limit, with a step."""
+def sliced(
+    build: Builder, value: Instruction, axis: int, bounds: tuple[int, int, int]
+) -> Instruction:
+    """Slice an array along dimension `axis`; `bounds`: the first index, the limit, the step."""
     box = [(0, size, 1) for size in value.shape.dims]
-    if row == box[axis]:
+    if bounds == box[axis]:
         return value
-    box[axis] = row
+    box[axis] = bounds
     return build.emit("slice", value, slice=tuple(box))
 
 
@@ -25,16 +27,16 @@ def padded(
     padding: tuple[int, int, int],
     fill: Instruction | None = None,
 ) -> Instruction:
-    """Return an array with rows of `fill` (a scalar; zero if None) along dimension `axis`.
+    """Pad an array with `fill` (a scalar; zero if None) along dimension `axis`.
 
-    `padding` has their numbers before, behind and between the array's own rows.
+    `padding` has the numbers of elements before, behind and between the array's own.
     """
-    rows = [(0, 0, 0)] * value.shape.rank
-    rows[axis] = padding
+    paddings = [(0, 0, 0)] * value.shape.rank
+    paddings[axis] = padding
     scalar = build.constant(0, value.shape.dtype) if fill is None else fill
-    return build.emit("pad", value, scalar, padding=tuple(rows))
+    return build.emit("pad", value, scalar, padding=tuple(paddings))
 
 
-def row_numbers(build: Builder, dims: tuple[int, ...], axis: int) -> Instruction:
+def index_along(build: Builder, dims: tuple[int, ...], axis: int) -> Instruction:
     """Return the index along dimension `axis` of each element of an array of `dims`, s32."""
     return build.emit("iota", shape=Shape.array(S32, dims), iota_dimension=axis)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bases of the passes that visit the ops of some opcodes, one by one.
+
+`OpPass` visits them and may do anything; `Expander` replaces each by a value. Both walk a module in
+the one order that every such pass has: callees before callers, operands before users.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from ingot.hlo.builder import Builder
+from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.support.records import record
+
+
+@record
+class OpPass(Pass):
+    """Visits every reachable instruction whose opcode is among `concerns`."""
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Visit the ops of every reachable computation; those of one are listed beforehand."""
+        changed = False
+        assert self.concerns is not None, "the pass names the opcodes that it visits"
+        for op in module.find(*self.concerns):
+            if op.parent is not None:
+                changed = self.visit(op, module, context) or changed
+        return changed
+
+    @abstractmethod
+    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
+        """Rewrite an op, which may be removed; return whether anything changed."""
+
+
+@record
+class Expander(OpPass):
+    """Replaces every instruction whose opcode is among `concerns` by the result of `expand`.
+
+    Invariant: `expand` adds instructions to the computation of `op` and returns a value of the same
+    shape; it does not remove `op`. The control predecessors of `op` run before all of them, and its
+    control successors run after the value.
+    """
+
+    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
+        """Replace an op, unless it stays."""
+        computation = op.computation
+        count = len(computation)
+        made = self.expand(op, Builder(computation, op.metadata), module)
+        if made is op:
+            return False
+        if op.control_predecessors:
+            for item in computation.instructions[count:]:
+                item.run_after(op.control_predecessors)
+        computation.transfer_control_deps(op, made)
+        computation.replace_all_uses(op, made)
+        if not op.users:
+            operands = dict.fromkeys(op.operands)
+            computation.remove(op)
+            for operand in operands:
+                computation.remove_dead(operand)
+        return True
+
+    @abstractmethod
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the replacement of `op`; `op` itself when it stays."""
