@@ -126,8 +126,8 @@ def _is_row_work(kernel: LoopKernel, item: Pass, axes: Sequence[Axis], vector: A
     if not isinstance(rows, int) or rows < MANY_ROWS:
         return False
     loads = [node for node in walk(item.exprs) if node.op == "load"]
-    gathered = [load.payload for load in loads if len(load.args) > load.payload.masked]
-    if any(coefficient(access.index, vector.name) == 1 for access in gathered):
+    gathers = [load for load in loads if any(arg.axes for arg in load.args[load.payload.masked :])]
+    if any(coefficient(load.payload.index, vector.name) == 1 for load in gathers):
         return False
     lanes = len(_positions(vector))
     positions = prod(len(_positions(axis)) for axis in axes)
