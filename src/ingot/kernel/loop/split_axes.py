@@ -26,39 +26,75 @@ from ingot.support.records import replace
 MOST_AXES = 8
 """Axes of a grid up to which it is split further."""
 
+LEAST_ROW = 16
+"""Positions of a row that fill the lanes of every target."""
+
 
 def split_axes(kernel: LoopKernel) -> LoopKernel:
     """Return the kernel with axes of its grid split, so that no index takes one apart.
 
     It stays as it is where some index would still do so.
     """
-    made = kernel
-    while len(made.grid) < MOST_AXES:
-        cut = next(filter(None, (_cut(made, axis) for axis in made.grid)), None)
-        if cut is None:
-            break
-        made = _Splitter(made, *cut).kernel(made)
+    made = _split(kernel, 1)
     return kernel if any(True for _ in _divisions(made)) else made
 
 
-def _cut(kernel: LoopKernel, axis: Axis) -> tuple[Axis, int] | None:
+def split_nested(kernel: LoopKernel) -> LoopKernel:
+    """Return the kernel with axes split into rows of LEAST_ROW or more, where divisions are nested.
+
+    Of what is left, the quotients and remainders of a short part of a row, lanes know their places;
+    of nested ones, as `mod(floordiv(@0,2),32)`, they do not.
+    """
+    if kernel.serial or any(item.axes or item.reductions for item in kernel.passes):
+        return kernel
+    if not any(_is_nested(atom) for atom in _divisions(kernel)):
+        return kernel
+    made = _split(kernel, LEAST_ROW)
+    return kernel if any(_is_nested(atom) for atom in _divisions(made)) else made
+
+
+def _split(kernel: LoopKernel, least: int) -> LoopKernel:
+    """Return the kernel with axes split into parts of `least` positions or more."""
+    while len(kernel.grid) < MOST_AXES:
+        cut = next(filter(None, (_cut(kernel, axis, least) for axis in kernel.grid)), None)
+        if cut is None:
+            break
+        kernel = _Splitter(kernel, *cut).kernel(kernel)
+    return kernel
+
+
+def _is_nested(atom: Atom) -> bool:
+    """Whether what a quotient or remainder is of has some itself."""
+    left = atom.left
+    return isinstance(left, Dim) and any(part.function for key, _ in left.terms for part in key)
+
+
+def _cut(kernel: LoopKernel, axis: Axis, least: int) -> tuple[Axis, int] | None:
     """Return an axis with the extent of its inner part: the shortest that an index asks for."""
     if not isinstance(axis.extent, int):
         return None
     parts = [
         part
         for atom in _divisions(kernel)
-        if (part := _part(atom, axis.name)) and axis.extent % part == 0 and part < axis.extent
+        if (part := _part(atom, axis.name)) >= least
+        and part > 1
+        and axis.extent % part == 0
+        and part < axis.extent
     ]
     return (axis, min(parts)) if parts else None
 
 
 def _part(atom: Atom, name: str) -> int:
     """Return after how many steps of an axis a quotient grows by 1; 0: that is not known."""
-    step = coefficient(atom.left, name)
-    if not isinstance(step, int) or step <= 0 or not isinstance(atom.right, int):
+    step, divisor = coefficient(atom.left, name), atom.right
+    left = atom.left if isinstance(atom.left, Dim) else None
+    inner = left.terms[0][0][0] if left is not None and len(left.terms) == 1 else None
+    if inner is not None and inner.function == "floordiv" and left == dim_of(inner):
+        # A position of a quotient is as many of the axis.
+        step, divisor = coefficient(inner.left, name), dim.product([divisor, inner.right])
+    if not isinstance(step, int) or step <= 0 or not isinstance(divisor, int):
         return 0
-    parts, rest = divmod(atom.right, step)
+    parts, rest = divmod(divisor, step)
     return parts if rest == 0 and parts > 1 else 0
 
 
@@ -121,5 +157,17 @@ def _resolved_atom(atom: Atom, values: Mapping[str, int | Dim], extents: Extents
     left = resolved(atom.left, values, extents)
     if atom.function not in ("floordiv", "mod") or not dim.never_negative(left):
         return dim.substitute(dim_of(atom), values)
-    quotient, rest = divide(left, atom.right, extents)
-    return quotient if atom.function == "floordiv" else rest
+    whole, part = _apart(left, atom.right)
+    quotient, rest = divide(part, atom.right, extents)
+    return whole + quotient if atom.function == "floordiv" else rest
+
+
+def _apart(left: int | Dim, divisor: int | Dim) -> tuple[int | Dim, int | Dim]:
+    """Return the quotient of the terms that a divisor divides, and the other terms."""
+    if isinstance(left, int):
+        return 0, left
+    whole: int | Dim = 0
+    for key, factor in left.terms:
+        term = dim.product([factor, *map(dim_of, key)])
+        whole = whole + (dim.exact_quotient(term, divisor) or 0)
+    return whole, left - whole * divisor
