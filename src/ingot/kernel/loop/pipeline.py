@@ -26,7 +26,7 @@ from ingot.kernel.loop.narrow_indices import narrow_indices
 from ingot.kernel.loop.reuse_stores import reuse_stores
 from ingot.kernel.loop.select_to_index import select_to_index
 from ingot.kernel.loop.short_rows import join_short_rows, join_short_runs
-from ingot.kernel.loop.split_axes import split_nested
+from ingot.kernel.loop.split_axes import split_axes
 from ingot.kernel.loop.unmask_loads import unmask_loads
 from ingot.kernel.loop.unroll import unroll_short_rows, unroll_windows
 from ingot.kernel.loop.unroll_and_jam import unroll_and_jam
@@ -59,7 +59,7 @@ def _cache_rows_of_passes(kernel: LoopKernel) -> LoopKernel:
 
 KERNEL_PASSES = (
     KernelPass("collapse-axes", collapse),
-    KernelPass("split-axes", split_nested),
+    KernelPass("split-axes", split_axes),
     KernelPass("join-short-rows", join_short_rows),
     KernelPass("join-short-runs", join_short_runs),
     KernelPass("unroll-windows", unroll_windows, of_convolutions=False),

@@ -20,8 +20,6 @@ from ingot.hlo.dtype import PRED
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
-from ingot.kernel.loop.collapse import collapse
-from ingot.kernel.loop.split_axes import split_axes
 from ingot.kernel.loop.unroll import MAX_EXPENSIVE, MAX_NODES
 from ingot.kernel.rewrite import AxisSubstitution
 from ingot.kernel.schedule.lane_counts import is_expensive
@@ -46,40 +44,24 @@ _AT_HAND = frozenset({"constant", "index", "load"})
 
 
 def unroll_stacks(kernel: LoopKernel) -> LoopKernel:
-    """Return the kernel with one point for all positions of short axes, where they share work.
-
-    An axis that indices take apart is tried as the axes that it was made of.
-    """
-    if kernel.serial or kernel.local_buffers or len(kernel.passes) != 1:
+    """Return the kernel with one point for all positions of short axes, where they share work."""
+    if kernel.serial or kernel.local_buffers or len(kernel.passes) != 1 or len(kernel.grid) < 2:
         return kernel
     (item,) = kernel.passes
     if item.axes or not all(map(_is_once, item.stores)):
         return kernel
-    made = _unrolled(kernel)
-    if made is None:
-        split = split_axes(kernel)
-        made = None if split is kernel else _unrolled(split)
-        made = made and collapse(made)
-    return made or kernel
+    vector = grid_vector_axis(kernel)
+    for axes in _short_axes(kernel, vector):
+        made = _written_out(kernel, item, axes, vector)
+        if made is not None:
+            return made
+    return kernel
 
 
 def _is_once(store: Store) -> bool:
     """Whether axes alone tell where a store writes, beside values that all points share."""
-    return (
-        store.mask is None
-        and store.combiner is None
-        and not any(value.axes for value in store.values)
-    )
-
-
-def _unrolled(kernel: LoopKernel) -> LoopKernel | None:
-    """Return the kernel with short axes written out, None where that does not pay."""
-    if len(kernel.grid) < 2:
-        return None
-    (item,) = kernel.passes
-    vector = grid_vector_axis(kernel)
-    found = (_written_out(kernel, item, axes, vector) for axes in _short_axes(kernel, vector))
-    return next((made for made in found if made is not None), None)
+    is_plain = store.mask is None and store.combiner is None
+    return is_plain and not any(value.axes for value in store.values)
 
 
 def _short_axes(kernel: LoopKernel, vector: Axis | None) -> list[tuple[Axis, ...]]:
