@@ -34,8 +34,6 @@ One multiplication by elements in another order took 0.1 of the time for patches
 for flat stacks of 3, 5, 7 and 12; repeated pixels of 16 channels, cut into rows of 16, took 1.2
 (AMD EPYC with AVX2, one thread, 2026-11-29)."""
 
-Cut = tuple[Axis, int]
-
 
 def split_axes(kernel: LoopKernel) -> LoopKernel:
     """Return the kernel with axes of its grid split where lanes along them would be gathered.
@@ -82,17 +80,18 @@ def _is_nested(kernel: LoopKernel) -> bool:
     return any(part.function for left in lefts for key, _ in left.terms for part in key)
 
 
-def _split(kernel: LoopKernel, least: int, choose: Callable[..., Cut]) -> LoopKernel:
+def _split(kernel: LoopKernel, least: int, choose: Callable[[list[int]], int]) -> LoopKernel:
     """Return the kernel with axes split into parts of `least` positions or more.
 
     `choose` is `min`, so that the shortest are next to each other and nothing is divided, or `max`:
     rows as long as they can be, of which no division is nested.
     """
     while len(kernel.grid) < MOST_AXES and (choose is min or _is_nested(kernel)):
-        cuts = [(axis, part) for axis in kernel.grid for part in _parts(kernel, axis, least)]
+        cuts = {part: axis for axis in kernel.grid for part in _parts(kernel, axis, least)}
         if not cuts:
             break
-        kernel = _Splitter(kernel, *choose(cuts, key=lambda cut: cut[1])).kernel(kernel)
+        part = choose(list(cuts))
+        kernel = _Splitter(kernel, cuts[part], part).kernel(kernel)
     return kernel
 
 
@@ -169,7 +168,23 @@ def resolved(where: int | Dim, values: Mapping[str, int | Dim], extents: Extents
         for atom in key:
             term = term * _resolved_atom(atom, values, extents)
         total = total + term
-    return total
+    return _joined(total)
+
+
+def _joined(index: int | Dim) -> int | Dim:
+    """Return an index with `d*floordiv(x,d) + mod(x,d)` as x."""
+    if isinstance(index, int):
+        return index
+    single = {dim_of(key[0]): factor for key, factor in index.terms if len(key) == 1}
+    for key, factor in index.terms:
+        rest = key[0] if len(key) == 1 and key[0].function == "mod" else None
+        if rest is None or not isinstance(rest.right, int):
+            continue
+        quotient = dim.floordiv(rest.left, rest.right)
+        if single.get(quotient) == factor * rest.right:
+            whole = quotient * rest.right + dim_of(rest)
+            return _joined(index + (rest.left - whole) * factor)
+    return index
 
 
 def _resolved_atom(atom: Atom, values: Mapping[str, int | Dim], extents: Extents) -> int | Dim:
