@@ -31,6 +31,12 @@ SIZES = {"n": 5, "m": 3}
 ARGMAX = argmax("s64")
 
 PROGRAMS = {
+    "padded rows end to end": """x = f32[50,70] parameter(0)
+  y = f32[3650] parameter(1)
+  zero = f32[] constant(0)
+  p = f32[50,73] pad(x, zero), padding=0_0x1_2
+  flat = f32[3650] reshape(p)
+  ROOT r = f32[3650] multiply(flat, y)""",
     "elementwise over many axes": """x = f32[2,3,4,5] parameter(0)
   y = f32[4,5] parameter(1)
   b = f32[2,3,4,5] broadcast(y), dimensions={2,3}

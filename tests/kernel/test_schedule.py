@@ -255,3 +255,18 @@ def test_what_crowds_the_registers_has_two_of_each_value():
     few, many = (_scheduled(fused(_tree(leaves)))[1].lanes for leaves in (8, 16))
     assert few[0] == 4 * 16
     assert many[0] == 2 * 16
+
+
+def test_lanes_run_along_the_axis_that_gathers_less() -> None:
+    """Sums of products read a large array in order, though another one is gathered for it."""
+    text = """vectors = f32[32,288] parameter(0)
+        scale = f32[32,288] parameter(1)
+        across = f32[288,160,32] parameter(2)
+        zero = f32[] constant(0)
+        scaled = f32[32,288] multiply(vectors, scale)
+        rows = f32[32,160,288] broadcast(scaled), dimensions={0,2}
+        moved = f32[32,160,288] transpose(across), dimensions={2,1,0}
+        products = f32[32,160,288] multiply(rows, moved)
+        ROOT sums = f32[32,160] reduce(products, zero), dimensions={2}, to_apply=add"""
+    kernel, schedule = _scheduled(fused(text))
+    assert schedule.vector_axis == kernel.grid[0]

@@ -387,3 +387,27 @@ def test_one_element_is_updated_when_all_is_read() -> None:
       ROOT d = f32[8] dynamic-update-slice(x, e, i)"""
     assert len(fuse(text).kernels) == 1
     assert len(kernels_of(text)) == 1
+
+
+def test_a_reshape_is_never_a_kernel_of_its_own() -> None:
+    """It is a view of memory, also where many kernels would read its operand in other orders."""
+    orders = ("0,1,2", "0,2,1", "1,0,2", "1,2,0", "2,0,1")
+    text = "\n".join(
+        [
+            "x = f32[64,96] parameter(0) e = f32[64,96] exponential(x)",
+            "r = f32[64,8,12] reshape(e) zero = f32[] constant(0)",
+            *(
+                f"t{n} = f32[{_permuted((64, 8, 12), order)}] transpose(r), dimensions={{{order}}} "
+                f"s{n} = f32[{_permuted((64, 8, 12), order).split(',')[0]}] "
+                f"reduce(t{n}, zero), dimensions={{1,2}}, to_apply=add"
+                for n, order in enumerate(orders)
+            ),
+            "ROOT all = (f32[64], f32[64], f32[8], f32[8], f32[12]) tuple(s0, s1, s2, s3, s4)",
+        ]
+    )
+    bodies = [kernel.attributes.calls for kernel in fuse(text).kernels]
+    assert "reshape" not in [body.root.opcode for body in bodies]
+
+
+def _permuted(sizes: tuple[int, ...], order: str) -> str:
+    return ",".join(str(sizes[int(number)]) for number in order.split(","))

@@ -48,7 +48,7 @@ def unroll_stacks(kernel: LoopKernel) -> LoopKernel:
     if kernel.serial or kernel.local_buffers or len(kernel.passes) != 1 or len(kernel.grid) < 2:
         return kernel
     (item,) = kernel.passes
-    if item.axes or not all(store.is_simple for store in item.stores):
+    if item.axes or not all(map(_is_once, item.stores)):
         return kernel
     vector = grid_vector_axis(kernel)
     for axes in _short_axes(kernel, vector):
@@ -56,6 +56,12 @@ def unroll_stacks(kernel: LoopKernel) -> LoopKernel:
         if made is not None:
             return made
     return kernel
+
+
+def _is_once(store: Store) -> bool:
+    """Whether axes alone tell where a store writes, beside values that all points share."""
+    is_plain = store.mask is None and store.combiner is None
+    return is_plain and not any(value.axes for value in store.values)
 
 
 def _short_axes(kernel: LoopKernel, vector: Axis | None) -> list[tuple[Axis, ...]]:
@@ -102,8 +108,8 @@ def _is_row_work(kernel: LoopKernel, item: Pass, axes: Sequence[Axis], vector: A
     if not isinstance(rows, int) or rows < MANY_ROWS:
         return False
     loads = [node for node in walk(item.exprs) if node.op == "load"]
-    gathered = [load.payload for load in loads if len(load.args) > load.payload.masked]
-    if any(coefficient(access.index, vector.name) == 1 for access in gathered):
+    gathers = [load for load in loads if any(arg.axes for arg in load.args[load.payload.masked :])]
+    if any(coefficient(load.payload.index, vector.name) == 1 for load in gathers):
         return False
     lanes = len(_positions(vector))
     positions = prod(len(_positions(axis)) for axis in axes)

@@ -7,6 +7,7 @@ folded).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 from ingot.hlo import dim
@@ -16,6 +17,7 @@ from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
 from ingot.kernel.schedule.lane_counts import is_expensive
 from ingot.kernel.schedule.lane_folds import folds_lanes
+from ingot.llvm.machine_model import L2_BYTES
 
 SHORT_ROW, MANY_ROWS = 12, 64
 """Rows up to this length are computed side by side, a lane each, if there are MANY_ROWS."""
@@ -26,6 +28,9 @@ take a third of the time of a lane for each."""
 
 GATHER_PENALTY = 4
 """A gathered load costs as much as this many loads in one piece gain."""
+
+MUCH_LESS = 4
+"""Lanes along a grid axis gather much less if it is this part of what lanes along passes do."""
 
 
 def grid_vector_axis(kernel: LoopKernel) -> Axis | None:
@@ -54,9 +59,38 @@ def grid_vector_axis(kernel: LoopKernel) -> Axis | None:
         return None
     if count > along_pass or (needs_order and not small and count == along_pass):
         return axis
+    least = L2_BYTES if count < along_pass else 1
+    if not needs_order and (found := _least_gathered(kernel, inner, least)):
+        return found
     is_running = any(item.is_running for item in inner)
     # Steps that wait for one another: rows side by side wait together, though their loads gather.
     return kernel.grid[-1] if needs_order and not is_running and _has_many_rows(kernel) else None
+
+
+def _least_gathered(kernel: LoopKernel, inner: list[Pass], least: int) -> Axis | None:
+    """Return the grid axis along which lanes gather little, if along the passes they gather much.
+
+    Much is `least` bytes. Loads that gather from an array in no near cache wait for a line each,
+    whose other elements are gone by the time that they are read.
+    """
+    along_passes = sum(_gathered_bytes(kernel, item, item.axes[-1]) for item in inner)
+    if along_passes < least:
+        return None
+    wide = [axis for axis in kernel.grid if not isinstance(axis.extent, int) or axis.extent >= 8]
+    along = {axis: sum(_gathered_bytes(kernel, item, axis) for item in inner) for axis in wide}
+    axis = min(wide, key=lambda each: along[each], default=None)
+    return None if axis is None or along[axis] * MUCH_LESS > along_passes else axis
+
+
+def _gathered_bytes(kernel: LoopKernel, item: Pass, axis: Axis) -> int:
+    """Return the bytes of arrays that lanes along `axis` gather in a pass, as far as known."""
+    extents = {each.name: each.extent for each in (*kernel.grid, *item.axes)}
+    total = 0
+    for load in walk(item.exprs):
+        if load.op == "load" and _step(load, axis.name) not in (0, 1):
+            used = [size for name, size in extents.items() if _step(load, name) != 0]
+            total += math.prod(size for size in used if isinstance(size, int)) * load.dtype.bits
+    return total // 8
 
 
 def _is_narrow(axis: Axis, inner: list[Pass]) -> bool:

@@ -230,6 +230,8 @@ def _materialize(
         home = sibling
         home.roots.append(producer)
         _record(grouping, producer, home, True, "it reads the same: a further result")
+    elif home is None and producer.opcode in RESHAPES:
+        return  # it is a view of its operand, which is in memory then
     elif home is None:
         home = _new_group(producer)
     else:
