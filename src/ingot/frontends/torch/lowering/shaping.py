@@ -14,7 +14,7 @@ from ingot.frontends.building.scans import scan
 from ingot.frontends.torch.lowering.guards import reshaped
 from ingot.frontends.torch.lowering.index_checks import wrapped
 from ingot.frontends.torch.lowering.op import Op, Operand, Scalar
-from ingot.frontends.torch.lowering.searching import count_before
+from ingot.frontends.torch.lowering.searching import count_up_to_each
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size
 from ingot.hlo.dim import Dim
@@ -232,8 +232,7 @@ def _repeat_interleave(
         raise op.error("the size of the result depends on the data", "give output_size")
     b = op.b
     ends = scan(b, b.convert_to(repeats, S64), 0, lambda c, y, z: c.add(y, z), 0)
-    numbers = b.iota_of(S64, (output_size,), 0)
-    return b.convert_to(count_before(b, ends, numbers, right=True), op.dtype)
+    return b.convert_to(count_up_to_each(b, ends, output_size), op.dtype)
 
 
 # ---- constants
