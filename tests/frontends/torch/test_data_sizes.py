@@ -249,6 +249,21 @@ def test_counts_and_repeats_are_programs(name, dynamic):
         assert len(graph.executables) == 2
 
 
+@pytest.mark.parametrize("size", [None, 40])
+def test_repeats_search_nothing(size):
+    """The row of each element is counted in two passes: a search takes one for each doubling."""
+    torch._dynamo.reset()
+    repeats = torch.tensor([0, 0, 7, 1, 0, 20, 2, 0, 10, 0])
+
+    def program(n):
+        return torch.repeat_interleave(n, output_size=size)
+
+    compiled = torch.compile(program, backend="ingot", fullgraph=True)
+    assert_runs_same(program, compiled, repeats)
+    kernels = [k for e in compiled_graphs()[-1].executables for k in e.kernels]
+    assert "gather" not in {opcode for kernel in kernels for opcode in kernel.opcodes}
+
+
 def test_counts_of_nothing_and_of_negative_numbers():
     empty = torch.zeros(0, dtype=torch.int64)
     assert_same(lambda n: (torch.bincount(n), torch.bincount(n, minlength=3)), empty)
