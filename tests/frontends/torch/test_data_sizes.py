@@ -249,6 +249,46 @@ def test_counts_and_repeats_are_programs(name, dynamic):
         assert len(graph.executables) == 2
 
 
+SLICED = {
+    "end": lambda x, n, m: x[: n.item()].sum(0),
+    "start": lambda x, n, m: x[n.item() :].exp(),
+    "both": lambda x, n, m: x.sin()[n.item() : m.item()] * 2,
+    "second dimension": lambda x, n, m: x[:, : n.item()].sum(1) + x[1, 2],
+    "a step": lambda x, n, m: x[: n.item() : 2].sum(),
+    "a view": lambda x, n, m: x[n.item() :],
+    "an expression": lambda x, n, m: x[: n.item() + 1].cos() - x[0],
+    "of a slice": lambda x, n, m: x[: n.item()][: m.item()].sum(),
+    "written": lambda x, n, m: x.clone().index_fill(0, torch.arange(9)[: n.item()], 0.5),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", SLICED)
+def test_slices_whose_bounds_data_decides(name, dynamic):
+    """Their length has a symbol of its own, which nothing computed before the program ran."""
+    torch._dynamo.reset()
+    program = SLICED[name]
+    compiled = torch.compile(program, backend="ingot", fullgraph=True, dynamic=dynamic)
+    x = torch.randn(9, 5, requires_grad=True)
+    for n, m in ((2, 4), (0, 3), (-3, -1), (20, 30), (-20, 20), (7, 2)):
+        assert_runs_same(program, compiled, x, torch.tensor(n), torch.tensor(m), grad=True)
+
+
+@pytest.mark.parametrize("size", [None, 40])
+def test_repeats_search_nothing(size):
+    """The row of each element is counted in two passes: a search takes one for each doubling."""
+    torch._dynamo.reset()
+    repeats = torch.tensor([0, 0, 7, 1, 0, 20, 2, 0, 10, 0])
+
+    def program(n):
+        return torch.repeat_interleave(n, output_size=size)
+
+    compiled = torch.compile(program, backend="ingot", fullgraph=True)
+    assert_runs_same(program, compiled, repeats)
+    kernels = [k for e in compiled_graphs()[-1].executables for k in e.kernels]
+    assert "gather" not in {opcode for kernel in kernels for opcode in kernel.opcodes}
+
+
 def test_counts_of_nothing_and_of_negative_numbers():
     empty = torch.zeros(0, dtype=torch.int64)
     assert_same(lambda n: (torch.bincount(n), torch.bincount(n, minlength=3)), empty)

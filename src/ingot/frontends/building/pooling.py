@@ -101,13 +101,14 @@ def at_greatest(
 def greatest_of(
     b: ArrayBuilder, x: Instruction, numbers: Instruction, axis: int
 ) -> tuple[Instruction, Instruction]:
-    """Return the greatest elements along an axis and the first of their numbers.
+    """Return the greatest elements along an axis and the least of their numbers.
 
-    Elements with a negative number do not count; NaN is greater than all, the last one is found.
+    Elements with a negative number do not count; NaN is greater than all, the one with the greatest
+    number is found.
     """
     element, other = x.shape.dtype, numbers.shape.dtype
     starts = (b.constant(neutral("maximum", element), element), b.constant(-1, other))
-    reducer = _first_greatest(b, element, other, True, True)
+    reducer = _least_indexed(b, element, other)
     found = b.emit("reduce", x, numbers, *starts, dimensions=(axis,), to_apply=reducer)
     return b.element_of(found, 0), b.element_of(found, 1)
 

@@ -107,14 +107,15 @@ def _blocked(
         inside.append(b.reshape_to(whole, blocks))
     inside = _windowed(b, inside, axis + 1, combine, starts, BLOCK)
     totals = (*dims[:axis], count, *dims[axis + 1 :])
-    ends = [b.reshape_to(b.sliced(x, axis + 1, BLOCK - 1, BLOCK), totals) for x in inside]
-    ends = _looped(b, ends, axis, combine, starts, count)
     before: list[Instruction] = []
-    for x, start in zip(ends, starts, strict=True):
+    for x, start in zip(inside, starts, strict=True):
+        total = b.reshape_to(b.sliced(x, axis + 1, BLOCK - 1, BLOCK), totals)
         first = b.like(start, x.shape.with_dims((*dims[:axis], 1, *dims[axis + 1 :])))
-        shifted = b.sliced(b.concatenated([first, x], axis), axis, 0, count)
-        others = (*range(axis + 1), *range(axis + 2, len(blocks)))
-        before.append(b.spread(shifted, blocks, others))
+        before.append(b.sliced(b.concatenated([first, total], axis), axis, 0, count))
+    # Shifted before the loop: what reads the result then reads an array, without a condition.
+    others = (*range(axis + 1), *range(axis + 2, len(blocks)))
+    found = _looped(b, before, axis, combine, starts, count)
+    before = [b.spread(x, blocks, others) for x in found]
     made = combine(b, inside, before)
     flat = (*dims[:axis], count * BLOCK, *dims[axis + 1 :])
     return [b.sliced(b.reshape_to(x, flat), axis, 0, size) for x in made]

@@ -46,6 +46,7 @@ with importing():
         saved_layouts,
     )
     from ingot.frontends.torch.scan_invariants import share_invariants
+    from ingot.frontends.torch.slice_lengths import number_slice_lengths
     from ingot.frontends.torch.stacked_loops import expand_stacked_loops
     from ingot.frontends.torch.triton_kernels import refuse_triton_kernels
     from ingot.frontends.torch.wrapper import Wrapper
@@ -116,6 +117,7 @@ def compile_graph(
     expand_stacked_loops(graph_module.graph)
     expand_bags(graph_module)
     free_draws(graph_module.graph)
+    number_slice_lengths(graph_module.graph)
     write_in_place(graph_module.graph)
     with options.in_force():
 

@@ -17,12 +17,10 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
-import torch
 from torch._guards import detect_fake_mode
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
-from ingot.frontends.torch.nodes import Node, bindings_of, is_graph, value_of
+from ingot.frontends.torch.nodes import bindings_of, is_graph, symbols_of_value, value_of
 
 
 def renew_values(graph: Any) -> None:
@@ -30,24 +28,16 @@ def renew_values(graph: Any) -> None:
     known: set[str] = set()
     for node in graph.nodes:
         if node.op == "placeholder":
-            known |= _symbols(node)
+            known |= symbols_of_value(node)
         elif node.op == "call_function":
             known.update(bindings_of(node))
             # Without such a symbol in an argument or a number, no value has one.
-            if known and _symbols(node) - known and not any(map(is_graph, node.all_input_nodes)):
+            if (
+                known
+                and symbols_of_value(node) - known
+                and not any(map(is_graph, node.all_input_nodes))
+            ):
                 node.meta["val"] = value_of_call(node.target, node.args, node.kwargs)
-
-
-def _symbols(node: Node) -> set[str]:
-    """Return the data-dependent symbols in the value of a node."""
-    leaves = [leaf for leaf in tree_leaves(node.meta.get("val")) if _is_sized(leaf)]
-    return {str(symbol) for symbol in free_unbacked_symbols(leaves)} if leaves else set()
-
-
-def _is_sized(value: object) -> bool:
-    if isinstance(value, torch.Tensor):
-        return any(isinstance(size, torch.SymInt) for size in value.shape)
-    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
 def value_of_call(target: Any, args: Any, kwargs: Any) -> Any:

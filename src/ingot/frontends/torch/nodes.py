@@ -124,6 +124,18 @@ def data_symbols(node: Node) -> set[str]:
     return {str(symbol) for symbol in free_unbacked_symbols(sizes)} if sizes else set()
 
 
+def symbols_of_value(node: Node) -> set[str]:
+    """Return the data-dependent symbols in the value of a node."""
+    leaves = [leaf for leaf in tree_leaves(node.meta.get("val")) if _is_sized(leaf)]
+    return {str(symbol) for symbol in free_unbacked_symbols(leaves)} if leaves else set()
+
+
+def _is_sized(value: object) -> bool:
+    if isinstance(value, torch.Tensor):
+        return any(isinstance(size, torch.SymInt) for size in value.shape)
+    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
 def tensor_inputs(node: Node) -> list[Node]:
     """Return the nodes among a node's arguments, except numbers and graphs."""
     return [

@@ -161,6 +161,11 @@ def is_float_symbol(name: str) -> bool:
     return name.startswith(_FLOAT_PREFIXES)
 
 
+def is_data_symbol(name: str) -> bool:
+    """Whether a symbol of PyTorch is an integer that data decides."""
+    return name.startswith(prefix_str[SymT.UNBACKED_INT])
+
+
 def definitions_of(values: Iterable[Any]) -> dict[str, tuple[str, frozenset[str]]]:
     """Return the expressions in `SymInt`s that are named sizes of their own.
 

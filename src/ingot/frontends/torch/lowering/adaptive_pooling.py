@@ -2,7 +2,9 @@
 """Adaptive pools, whose windows follow from the sizes: averages, maxima with indices, gradients.
 
 Window i of n over `size` elements is from floor(i * size / n) to ceil((i + 1) * size / n). The last
-dimensions are pooled one after the other, each element of the result from a few taps.
+dimensions are pooled one after the other, each element of the result from a few taps. The first is
+pooled first, and spread last: whole rows lie side by side, and are most of the work. Windows side
+by side, as where a size is a multiple of the target, are those of any pool.
 Source: PyTorch's `aten/src/ATen/native/AdaptivePooling.h`.
 """
 
@@ -12,17 +14,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ingot.frontends.building.arrays import neutral, wider
+from ingot.frontends.building.arrays import index_type, neutral, wider
 from ingot.frontends.building.indexing import scatter_elements
-from ingot.frontends.building.pooling import flat_numbers, greatest_of
+from ingot.frontends.building.pooling import at_greatest, flat_numbers, folded, greatest_of
 from ingot.frontends.building.sampling import Array, Taps, sampled, taken
 from ingot.frontends.torch.lowering import adaptive_windows
 from ingot.frontends.torch.lowering.op import Op
+from ingot.frontends.torch.lowering.pooling import uses_indices
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size, Sizes
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.window import Window, WindowDimension, window_elements
 
 RULES = RuleTable("aten")
 
@@ -34,6 +38,17 @@ def _windows(size: int, target: int) -> tuple[Array, Array]:
     count = (-(-(number + 1) * size // target) - start)[:, None]
     tap = np.arange(max(1, int(count.max(initial=0))))
     return np.where(tap < count, start[:, None] + tap, -1), count
+
+
+def _even(dims: Sizes, size: Sequence[Size]) -> Window | None:
+    """Return the windows over the dimensions of `x`, if they lie side by side; else None."""
+    first = len(dims) - len(size)
+    made = [WindowDimension(1)] * first
+    for extent, target in zip(dims[first:], size, strict=True):
+        if not (isinstance(extent, int) and isinstance(target, int)) or extent % target:
+            return None
+        made.append(WindowDimension(extent // target, extent // target))
+    return tuple(made)
 
 
 # ---- averages
@@ -55,9 +70,11 @@ def _averaged(op: Op, x: Instruction, size: Sequence[Size], rank: int) -> Instru
     if all(wanted == 1 for wanted in size):
         total = b.reduced("add", made, range(first, x.shape.rank), keep=True)
         made = b.divide(total, b.like(dim_math.product(space), total.shape))
+    elif window := _even(x.shape.dims, size):
+        total = folded(b, "add", made, window)
+        made = b.divide(total, b.like(window_elements(window), total.shape))
     else:
-        for number in reversed(range(rank)):
-            extent, target, axis = space[number], size[number], first + number
+        for axis, (extent, target) in enumerate(zip(space, size, strict=True), first):
             if isinstance(extent, int) and isinstance(target, int):
                 made = sampled(b, made, axis, _means(op, extent, target))
                 continue
@@ -75,8 +92,8 @@ def _spread(op: Op, gradient: Instruction, dims: Sizes, rank: int) -> Instructio
     if all(wanted == 1 for wanted in size):
         made = b.divide(made, b.like(dim_math.product(dims[-rank:]), made.shape))
         return b.spread(b.convert_to(made, op.dtype), dims)
-    pairs = zip(dims[-rank:], size, strict=True)
-    for axis, (extent, target) in enumerate(pairs, len(dims) - rank):
+    for axis in reversed(range(len(dims) - rank, len(dims))):
+        extent, target = dims[axis], gradient.shape.dims[axis]
         if isinstance(extent, int) and isinstance(target, int):
             made = sampled(b, made, axis, _means(op, extent, target).transposed(extent))
             continue
@@ -95,9 +112,16 @@ def _greatest(
     """Return the greatest elements and their numbers in the pooled dimensions."""
     b, dims = op.b, x.shape.dims
     first = len(dims) - rank
-    numbers = flat_numbers(b, dims, range(first, len(dims)))
+    # As narrow as the sizes allow: pairs of f32 and s32 are compared in lanes of one width.
+    wide = flat_numbers(b, dims, range(first, len(dims)))
+    numbers = b.convert_to(wide, index_type(dims[first:]))
+    if window := _even(dims, size):
+        if not uses_indices(op):
+            return folded(b, "maximum", x, window), b.zeros(op.shape_of(1))
+        x, numbers = at_greatest(b, x, numbers, -1, window, takes_nan=True)
+        return x, b.convert_to(numbers, S64)
     lowest = neutral("maximum", x.shape.dtype)
-    for axis in reversed(range(first, len(dims))):
+    for axis in range(first, len(dims)):
         extent, target = dims[axis], size[axis - first]
         if not (isinstance(extent, int) and isinstance(target, int)):
             x, numbers = adaptive_windows.greatest(b, x, numbers, axis, target)
@@ -110,7 +134,7 @@ def _greatest(
             x = b.select(used, x, b.like(lowest, x.shape))
             numbers = b.select(used, numbers, b.like(-1, numbers.shape))
         x, numbers = greatest_of(b, x, numbers, axis + 1)
-    return x, numbers
+    return x, b.convert_to(numbers, S64)
 
 
 def _put_back(

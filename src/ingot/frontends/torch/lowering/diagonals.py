@@ -10,7 +10,7 @@ import numpy as np
 
 from ingot.frontends.building.indexing import take
 from ingot.frontends.torch.lowering.op import Op, Rule
-from ingot.frontends.torch.lowering.searching import count_before
+from ingot.frontends.torch.lowering.searching import count_up_to_each
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size
 from ingot.hlo.dtype import S64
@@ -79,7 +79,7 @@ def _triangle_indices(upper: bool) -> Rule:
             return b.zeros(op.shape)
         ends = np.cumsum(lengths)
         number = b.iota_of(S64, (count,), 0)
-        found = count_before(b, b.constant(ends, S64), number, right=True)
+        found = count_up_to_each(b, b.constant(ends, S64), count)
         before = take(b, b.constant(firsts - (ends - lengths), S64), found)
         parts = [b.reshape_to(item, (1, count)) for item in (found, b.add(number, before))]
         return b.convert_to(b.concatenated(parts, 0), op.dtype)

@@ -14,7 +14,7 @@ from ingot.frontends.building.arrays import neutral, wider
 from ingot.frontends.building.indexing import scatter_elements, scatter_slices, take
 from ingot.frontends.torch.lowering.index_checks import checked
 from ingot.frontends.torch.lowering.op import Op
-from ingot.frontends.torch.lowering.searching import count_before
+from ingot.frontends.torch.lowering.searching import count_up_to_each
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size
 from ingot.hlo.dtype import S64
@@ -36,8 +36,7 @@ def _bags(op: Op, offsets: Instruction, bags: Size, count: Size) -> Instruction:
     """Return the bag of each of `count` indices, given where the bags begin."""
     b = op.b
     starts = b.sliced(b.convert_to(offsets, S64), 0, 0, bags)
-    found = count_before(b, starts, b.iota_of(S64, (count,), 0), right=True)
-    return b.binary("subtract", found, 1)
+    return b.binary("subtract", count_up_to_each(b, starts, count), 1)
 
 
 def _without(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.building.indexing import take, take_vectors
 from ingot.frontends.torch.lowering.op import Op, Scalar
-from ingot.frontends.torch.lowering.searching import count_before
+from ingot.frontends.torch.lowering.searching import count_up_to_each
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size
 from ingot.hlo.dtype import S64
@@ -69,7 +69,7 @@ def _joined_rows(
     is_all = b.compare(last, b.like(count, last.shape), direction="EQ")
     assert_everywhere(b, is_all, "final offset should match total_L value")
     position = b.iota_of(S64, (count,), 0)
-    row = b.binary("subtract", count_before(b, starts, position, right=True), 1)
+    row = b.binary("subtract", count_up_to_each(b, starts, count), 1)
     row = b.maximum(row, b.zeros(row.shape))
     at = b.subtract(position, take(b, starts, row))
     columns = [b.reshape_to(item, (count, 1)) for item in (row, at)]

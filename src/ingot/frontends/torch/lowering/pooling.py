@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from ingot.frontends.building.arrays import wider
+from ingot.frontends.building.arrays import index_type, wider
 from ingot.frontends.building.convolution import FixSize
 from ingot.frontends.building.pooling import (
     at_greatest,
@@ -102,7 +102,7 @@ def _space(image: Sizes, rank: int) -> range:
     return range(len(image) - rank, len(image))
 
 
-def _uses_indices(op: Op) -> bool:
+def uses_indices(op: Op) -> bool:
     """Whether anything reads the second result."""
     return any(user.args[1] == 1 for user in op.node.users)
 
@@ -123,12 +123,14 @@ def _max_pool(rank: int) -> None:
         window = _window(op, dims, op.shape_of(0).dims, rank, kernel, stride, padding, dilation)
         if 0 in dims or 0 in op.shape_of(0).dims:
             return b.zeros(op.shape_of(0)), b.zeros(op.shape_of(1))
-        if not _uses_indices(op):
+        if not uses_indices(op):
             found = folded(b, "maximum", x, window)
             return b.cut(found, op.shape_of(0).dims), b.zeros(op.shape_of(1))
-        numbers = flat_numbers(b, dims, _space(dims, rank))
-        made = at_greatest(b, x, numbers, -1, window, takes_nan=True)
-        return b.cut(made[0], op.shape_of(0).dims), b.cut(made[1], op.shape_of(1).dims)
+        wide = flat_numbers(b, dims, _space(dims, rank))
+        numbers = b.convert_to(wide, index_type(dims[-rank:]))
+        values, places = at_greatest(b, x, numbers, -1, window, takes_nan=True)
+        places = b.convert_to(b.cut(places, op.shape_of(1).dims), S64)
+        return b.cut(values, op.shape_of(0).dims), places
 
     @RULES.rule(f"max_pool{rank}d_with_indices_backward")
     def _(

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Searches in sorted rows, and histograms.
+"""Searches in sorted rows, segments, and histograms.
 
-The search is binary: log2 n steps for all values at once.
+The search is binary: log2 n steps for all values at once. The segment of each position needs none.
 """
 
 from __future__ import annotations
 
-from ingot.frontends.building.arrays import ArrayBuilder
+from ingot.frontends.building.arrays import ArrayBuilder, Size, index_type
 from ingot.frontends.building.indexing import scatter_slices, take_elements
+from ingot.frontends.building.scans import scan
 from ingot.frontends.torch.lowering.op import Op, Operand, Scalar
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.hlo.dtype import S64
@@ -16,6 +17,27 @@ from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import emit_assertion
 
 RULES = RuleTable("aten")
+
+
+def count_up_to_each(b: ArrayBuilder, bounds: Instruction, size: Size) -> Instruction:
+    """Return how many of `bounds` are at most each number from 0 to `size` - 1.
+
+    That is the number of the segment that a position lies in. A sum by segment and a scan take one
+    pass each, where a search takes one for each doubling of the number of bounds.
+
+    Args:
+        b: the builder.
+        bounds: integers `[n]`, none negative, in any order.
+        size: how many numbers there are.
+
+    Returns:
+        `s64[size]`.
+    """
+    kind = index_type(bounds.shape.dims)
+    ones = b.like(1, bounds.shape.with_dtype(kind))
+    begun = scatter_slices(b, "add", b.zeros(Shape.array(kind, (size,))), bounds, ones)
+    found = scan(b, begun, 0, lambda inner, x, before: inner.add(x, before), 0)
+    return b.convert_to(found, S64)
 
 
 def count_before(

@@ -14,10 +14,10 @@ from ingot.frontends.building.scans import scan
 from ingot.frontends.torch.lowering.guards import reshaped
 from ingot.frontends.torch.lowering.index_checks import wrapped
 from ingot.frontends.torch.lowering.op import Op, Operand, Scalar
-from ingot.frontends.torch.lowering.searching import count_before
+from ingot.frontends.torch.lowering.searching import count_up_to_each
 from ingot.frontends.torch.lowering.table import RuleTable
-from ingot.frontends.torch.sizes import Size
-from ingot.hlo.dim import Dim
+from ingot.frontends.torch.sizes import Size, is_data_symbol
+from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import F32, F64, PRED, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
@@ -109,6 +109,11 @@ def _slice(
         begin = wrapped(op, op.b.size(first), size, check=False)
         return op.b.window(x, axis, begin, count)
     first = op.from_front(first, axis, 2)
+    if step != 1 and any(is_data_symbol(name) for name in symbols_of((count,))):
+        # There may be no element: the bound behind the last one would lie before the first.
+        numbers = op.b.binary("multiply", op.b.iota_of(S64, (count,), 0), step)
+        starts = op.b.spread(op.b.size(first), (count,))
+        return take(op.b, x, op.b.add(numbers, starts), axis)
     limit = first + (count - 1) * step + 1 if step != 1 else first + count
     return op.b.sliced(x, axis, first, limit, step)
 
@@ -232,8 +237,7 @@ def _repeat_interleave(
         raise op.error("the size of the result depends on the data", "give output_size")
     b = op.b
     ends = scan(b, b.convert_to(repeats, S64), 0, lambda c, y, z: c.add(y, z), 0)
-    numbers = b.iota_of(S64, (output_size,), 0)
-    return b.convert_to(count_before(b, ends, numbers, right=True), op.dtype)
+    return b.convert_to(count_up_to_each(b, ends, output_size), op.dtype)
 
 
 # ---- constants

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ingot.frontends.building.indexing import scatter_slices, take
 from ingot.frontends.torch.layout import MemoryLayout, layout_of
-from ingot.frontends.torch.lowering.index_checks import fitted_values
+from ingot.frontends.torch.lowering.index_checks import fitted_values, wrapped
 from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size, Sizes, size_of
@@ -121,7 +121,14 @@ def _slice_scatter(
     count, whole = source.shape.dims[axis], dims[axis]
     if count == 0:
         return x
-    first = op.from_front(0 if start is None else start, axis, 3)
+    first = 0 if start is None else start
+    if b.names_number(first):
+        if step != 1:
+            raise op.error("a step from a start that data decides")
+        # A start before the first element or behind the last is that of what there is.
+        begin = wrapped(op, b.size(first), whole, check=False)
+        return b.update_at(x, source, axis, begin)
+    first = op.from_front(first, axis, 3)
     if step == 1:
         if first == 0 and count == whole:
             return source
