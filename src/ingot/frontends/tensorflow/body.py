@@ -81,12 +81,14 @@ class Body:
     """A FunctionDef with the signature of `original`, in the making.
 
     Attributes:
+        original: the FunctionDef whose signature it has.
         definition: the FunctionDef.
         arguments: the names of its inputs.
     """
 
     def __init__(self, original: Any, name: str = "") -> None:
         """Start with the original's signature and attributes; `name`: another name for it."""
+        self.original = original
         self.definition: Any = function_pb2.FunctionDef()
         self.definition.signature.CopyFrom(original.signature)
         del self.definition.signature.control_output[:]
