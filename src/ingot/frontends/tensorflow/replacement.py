@@ -43,7 +43,7 @@ from ingot.frontends.tensorflow.modules import (
 )
 from ingot.frontends.tensorflow.one_op import OneOp
 from ingot.frontends.tensorflow.placement import Refused, find_refused, hosted_ops, on_host
-from ingot.frontends.tensorflow.random_state import without_random_state
+from ingot.frontends.tensorflow.random_state import has_seeds, restart, without_random_state
 from ingot.frontends.tensorflow.variable_access import fits
 from ingot.frontends.tensorflow.variable_test import is_available
 from ingot.frontends.tensorflow.variables import bind, is_stateful
@@ -350,6 +350,15 @@ class Replacement:
     def restore(self) -> None:
         """Let TensorFlow's runtime hold the original again."""
         self._define(self._original)
+
+    def restart_random_numbers(self) -> None:
+        """Let the random ops of the function start again, as if it had never run.
+
+        Not if one has no seeds: its numbers must not come again.
+        """
+        if has_seeds(self.function):
+            for definition in (self._body, *self._inner):
+                restart(definition)
 
     def write_original(self, definition: Any) -> None:
         """Make `definition`, a FunctionDef of the body, the original; shapes noted in it stay."""
