@@ -26,7 +26,8 @@ from ingot.frontends.tensorflow.modules import (
 INGOT_COMPILE = "_IngotCompile"
 """Attribute of functions that Ingot compiles; gradients inherit it."""
 
-_DROPPED = (attributes.XLA_COMPILE, attributes.NO_INLINE)
+DROPPED_ATTRIBUTES = (attributes.XLA_COMPILE, attributes.NO_INLINE)
+"""Attributes of functions that a body in their place has not."""
 
 
 def type_number(name: str) -> int:
@@ -95,7 +96,7 @@ class Body:
         if name:
             self.definition.signature.name = name
         for key, value in original.attr.items():
-            if key not in _DROPPED:
+            if key not in DROPPED_ATTRIBUTES:
                 self.definition.attr[key].CopyFrom(value)
         self.definition.attr[INGOT_COMPILE].b = True
         for key, value in original.arg_attr.items():

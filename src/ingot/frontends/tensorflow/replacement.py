@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from ingot.frontends.tensorflow.assertion_values import with_values
 from ingot.frontends.tensorflow.body import INGOT_COMPILE, launch_output_types, variable_inputs
 from ingot.frontends.tensorflow.capture import capture
 from ingot.frontends.tensorflow.captured import CapturedFunction
@@ -155,6 +156,7 @@ class Replacement:
                     continue
                 if is_of_list:
                     error._message = list_error_text(error.message)
+                error._message = with_values(error.message, self._original, inputs)
                 if first is not None:
                     # TensorFlow refuses this call too: it says nothing about other calls.
                     self._return_to(first)
