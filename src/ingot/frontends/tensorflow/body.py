@@ -26,7 +26,8 @@ from ingot.frontends.tensorflow.modules import (
 INGOT_COMPILE = "_IngotCompile"
 """Attribute of functions that Ingot compiles; gradients inherit it."""
 
-_DROPPED = (attributes.XLA_COMPILE, attributes.NO_INLINE)
+DROPPED_ATTRIBUTES = (attributes.XLA_COMPILE, attributes.NO_INLINE)
+"""Attributes of functions that a body in their place has not."""
 
 
 def type_number(name: str) -> int:
@@ -81,19 +82,21 @@ class Body:
     """A FunctionDef with the signature of `original`, in the making.
 
     Attributes:
+        original: the FunctionDef whose signature it has.
         definition: the FunctionDef.
         arguments: the names of its inputs.
     """
 
     def __init__(self, original: Any, name: str = "") -> None:
         """Start with the original's signature and attributes; `name`: another name for it."""
+        self.original = original
         self.definition: Any = function_pb2.FunctionDef()
         self.definition.signature.CopyFrom(original.signature)
         del self.definition.signature.control_output[:]
         if name:
             self.definition.signature.name = name
         for key, value in original.attr.items():
-            if key not in _DROPPED:
+            if key not in DROPPED_ATTRIBUTES:
                 self.definition.attr[key].CopyFrom(value)
         self.definition.attr[INGOT_COMPILE].b = True
         for key, value in original.arg_attr.items():

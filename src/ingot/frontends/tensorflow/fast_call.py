@@ -19,6 +19,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ingot.frontends.tensorflow.assertion_values import call_attributes
 from ingot.frontends.tensorflow.modules import (
     atomic_function,
     context,
@@ -230,7 +231,7 @@ def _direct(atomic: Any, sources: list[int | Any], replacement: Replacement) -> 
     from_arguments = [(at, item) for at, item in enumerate(sources) if isinstance(item, int)]
 
     def general(inputs: list[Any]) -> Any:
-        attributes = _call_attributes(runtime)
+        attributes = call_attributes(runtime)
         with atomic_function.InterpolateRuntimeError(atomic):
             return execute.execute(name, count, inputs, attributes, runtime)
 
@@ -242,8 +243,3 @@ def _direct(atomic: Any, sources: list[int | Any], replacement: Replacement) -> 
         return outputs[0] if count == 1 else outputs
 
     return call
-
-
-def _call_attributes(runtime: Any) -> tuple[Any, ...]:
-    options = runtime.function_call_options.as_attrs()
-    return tuple(part for item in options.items() for part in item)

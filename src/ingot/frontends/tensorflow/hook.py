@@ -176,6 +176,8 @@ def _replace_all(compiler: Compiler, strict: bool) -> None:
     replace(ops, "Graph._add_function", _with_inner)
     replace(ops, "Graph._as_graph_def", _exported_originals)
     replace(context, "Context.add_function_def", _without_known)
+    replace(context, "Context._set_global_seed", _restarting)
+    replace(context, "Context.clear_kernel_cache", _restarting)
     replace(profiler, "_pywrap_profiler.ProfilerSession", with_kernels)
 
 
@@ -303,6 +305,17 @@ def _without_known(original: Any) -> Any:
             original(runtime, definition)
 
     return add_function_def
+
+
+def _restarting(original: Any) -> Any:
+    """Return what drops the kernels of eager code, and the random states that they would have."""
+
+    def restart(runtime: Any, *args: Any) -> None:
+        original(runtime, *args)
+        for replacement in live_replacements():
+            replacement.restart_random_numbers()
+
+    return restart
 
 
 def _saved_originals(original: Any) -> Any:

@@ -53,6 +53,12 @@ def _lowers_control_flow() -> bool:
     return executor != "SINGLE_THREADED_EXECUTOR"
 
 
+def _called(proto: Any) -> frozenset[str]:
+    """Return the functions that a NodeDef's attributes name."""
+    values = proto.attr.values()
+    return frozenset(item.name for v in values for item in (v.func, *v.list.func) if item.name)
+
+
 @record
 class HostedBody:
     """What runs in place of a function with nodes on the host.
@@ -117,6 +123,10 @@ class _Writer:
     ) -> None:
         self.programs: list[Program] = []
         self._body = body
+        # As they were: a gradient that is made later changes them in the graph.
+        self._control_flow = {
+            _called(node): node for node in body.original.node_def if node.op in _CONTROL_FLOW
+        }
         self._function = function
         self._graph = graph
         self._partition: Partition = cut(function, hosted, self._handle_of)
@@ -149,7 +159,9 @@ class _Writer:
             if part is not None:
                 self._write_part(level, part)
             for node in nodes:
-                self._write_node(node, protos.get(node.name) or constant_proto(node), names)
+                found = self._control_flow.get(frozenset(called_functions(node.attributes)))
+                proto = found or protos.get(node.name) or constant_proto(node)
+                self._write_node(node, proto, names)
         for output, ref in enumerate(self._function.outputs):
             self._body.set_output(output, self._tensors[ref])
         # All that was captured is needed, though no control output may say so: a function that is

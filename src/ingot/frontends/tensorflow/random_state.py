@@ -5,7 +5,8 @@
 that has such nodes gets one more input, a variable `s64[nodes]` of how far each of them is, which
 lives under a name of its own in TensorFlow's resources; the body that replaces the function makes
 the handle, so the signature stays what it was. In a session the body also makes the variable, the
-first time that it runs there.
+first time that it runs there. Where TensorFlow drops the kernels of eager code, to start their
+random numbers again (`tf.random.set_seed`), the variable becomes zeros.
 
 Invariant: the hidden input is the last one and exists only while the function itself is compiled:
 functions that call it take it without, and count its nodes as their own.
@@ -18,7 +19,12 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
-from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, TensorType
+from ingot.frontends.tensorflow.captured import (
+    CapturedFunction,
+    CapturedInput,
+    CapturedNode,
+    TensorType,
+)
 from ingot.frontends.tensorflow.modules import context, ops, tensorflow
 
 RANDOM_STATE = "ingot_random_state"
@@ -46,8 +52,7 @@ _numbers = itertools.count(1)
 
 def with_random_state(function: CapturedFunction) -> CapturedFunction:
     """Return the function with the hidden input, if any of its nodes keeps a random state."""
-    names = {function.name: function, **function.library}
-    nodes = sum(_count(item) for item in names.values())
+    nodes = len(_stateful_nodes(function))
     if not nodes:
         return function
     handle = TensorType("int64", (nodes,))
@@ -78,15 +83,39 @@ def make_random_state(nodes: int) -> tuple[str, bool]:
     with ops.init_scope(), tensorflow.device("CPU:0"):
         if not context.executing_eagerly():
             return name, False
-        raw: Any = tensorflow.raw_ops
-        handle = raw.VarHandleOp(dtype=tensorflow.int64, shape=[nodes], shared_name=name)
-        raw.AssignVariableOp(resource=handle, value=tensorflow.zeros([nodes], tensorflow.int64))
+        _assign_zeros(name, nodes)
     return name, True
 
 
-def _count(function: CapturedFunction) -> int:
-    """Return how many nodes keep a state; a deterministic pool draws the same each time."""
-    return sum(
-        node.op in STATEFUL_OPS and not node.attributes.get("deterministic", False)
-        for node in function.nodes
-    )
+def restart(definition: Any) -> None:
+    """Let the random ops in a body (a FunctionDef) start again, where code runs eagerly."""
+    for node in definition.node_def:
+        name = node.attr["shared_name"].s.decode()
+        if node.op == "VarHandleOp" and name.startswith(RANDOM_STATE):
+            with ops.init_scope(), tensorflow.device("CPU:0"):
+                if context.executing_eagerly():
+                    _assign_zeros(name, node.attr["shape"].shape.dim[0].size)
+
+
+def _assign_zeros(name: str, nodes: int) -> None:
+    raw: Any = tensorflow.raw_ops
+    handle = raw.VarHandleOp(dtype=tensorflow.int64, shape=[nodes], shared_name=name)
+    raw.AssignVariableOp(resource=handle, value=tensorflow.zeros([nodes], tensorflow.int64))
+
+
+def has_seeds(function: CapturedFunction) -> bool:
+    """Whether all nodes that keep a state have seeds: those without must never repeat numbers."""
+    seeds = ("seed", "seed2")
+    nodes = _stateful_nodes(function)
+    return all(any(node.attributes.get(name) for name in seeds) for node in nodes)
+
+
+def _stateful_nodes(function: CapturedFunction) -> list[CapturedNode]:
+    """Return the nodes that keep a state; a deterministic pool draws the same each time."""
+    names = {function.name: function, **function.library}
+    return [
+        node
+        for item in names.values()
+        for node in item.nodes
+        if node.op in STATEFUL_OPS and not node.attributes.get("deterministic", False)
+    ]

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from ingot.frontends.tensorflow.assertion_values import with_values
 from ingot.frontends.tensorflow.body import INGOT_COMPILE, launch_output_types, variable_inputs
 from ingot.frontends.tensorflow.capture import capture
 from ingot.frontends.tensorflow.captured import CapturedFunction
@@ -43,7 +44,7 @@ from ingot.frontends.tensorflow.modules import (
 )
 from ingot.frontends.tensorflow.one_op import OneOp
 from ingot.frontends.tensorflow.placement import Refused, find_refused, hosted_ops, on_host
-from ingot.frontends.tensorflow.random_state import without_random_state
+from ingot.frontends.tensorflow.random_state import has_seeds, restart, without_random_state
 from ingot.frontends.tensorflow.variable_access import fits
 from ingot.frontends.tensorflow.variable_test import is_available
 from ingot.frontends.tensorflow.variables import bind, is_stateful
@@ -155,6 +156,7 @@ class Replacement:
                     continue
                 if is_of_list:
                     error._message = list_error_text(error.message)
+                error._message = with_values(error.message, self._original, inputs)
                 if first is not None:
                     # TensorFlow refuses this call too: it says nothing about other calls.
                     self._return_to(first)
@@ -350,6 +352,15 @@ class Replacement:
     def restore(self) -> None:
         """Let TensorFlow's runtime hold the original again."""
         self._define(self._original)
+
+    def restart_random_numbers(self) -> None:
+        """Let the random ops of the function start again, as if it had never run.
+
+        Not if one has no seeds: its numbers must not come again.
+        """
+        if has_seeds(self.function):
+            for definition in (self._body, *self._inner):
+                restart(definition)
 
     def write_original(self, definition: Any) -> None:
         """Make `definition`, a FunctionDef of the body, the original; shapes noted in it stay."""

@@ -110,6 +110,23 @@ BAD_VALUES = {
         [1676240524292489355],
         "Encountered overflow when multiplying",
     ),
+    "power": (lambda x: tf.pow([3, 2], tf.cast(x, tf.int32)), [-1], "negative integer powers"),
+    "rows of a band": (lambda x: tf.linalg.band_part(ONES, x[0], -1), [4], r"number of rows \(3\)"),
+    "columns of a band": (
+        lambda x: tf.linalg.band_part(ONES, -x[0], x[0]),
+        [3],
+        r"number of columns \(2\)",
+    ),
+    "random numbers": (
+        lambda x: tf.random.uniform([2], 5, x[0], tf.int64),
+        [5],
+        "Need minval < maxval",
+    ),
+    "random numbers of a seed": (
+        lambda x: tf.random.stateless_uniform([2], [1, 2], x[0], 3, tf.int64),
+        [7],
+        "Need minval < maxval",
+    ),
     "computed range": (
         lambda x: tf.range(tf.reduce_sum(x), 3),
         np.ones(4096),
@@ -125,6 +142,32 @@ def test_a_bad_value(name):
     for jit in (None, True):
         with pytest.raises(tf.errors.InvalidArgumentError, match=words):
             tf.function(function, jit_compile=jit, autograph=False)(given)
+
+
+@pytest.mark.parametrize(
+    ("function", "value"),
+    [
+        (lambda x: tf.pow([3, 2], x), [0, 3]),
+        (lambda x: tf.linalg.band_part(tf.ones([2, 3]), x[0], x[1]), [2, 3]),
+        (lambda x: tf.linalg.band_part(tf.ones([2, 3]), x[0], x[1]), [-9, 0]),
+        (lambda x: tf.random.uniform([0], 5, x[0], tf.int32), [3]),
+        (lambda x: tf.random.stateless_uniform(x, [1, 2], 5, 3, tf.int32), [0, 4]),
+    ],
+)
+def test_a_value_at_the_limit(function, value):
+    given = tf.constant(value)
+    one, other = (tf.function(function, jit_compile=jit)(given) for jit in (None, True))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_a_sequence_longer_than_the_scores():
+    for jit in (None, True):
+        decoded = tf.function(
+            lambda n: tf.nn.ctc_greedy_decoder(tf.ones([2, 1, 3]), n)[1], jit_compile=jit
+        )
+        decoded(tf.constant([2]))
+        with pytest.raises(tf.errors.FailedPreconditionError, match="sequence_length"):
+            decoded(tf.constant([3]))
 
 
 BOXES = np.array([[0, 0, 1, 1]], np.float32)

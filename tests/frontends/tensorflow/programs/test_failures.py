@@ -225,8 +225,6 @@ def test_a_failed_assertion_is_not_searched_for_tags_that_it_does_not_have(monke
 
 
 def test_an_assertion_says_what_it_knows_as_tensorflow_does():
-    """A value that the program computes is not shown: it is the only difference."""
-
     def checked(x):
         tf.debugging.assert_greater(x, -5.5, message="low")
         tf.Assert(x[0] < 9, ["at most", 9, [1.5, 2.0, 3.0, 4.0], [True, False]], summarize=3)
@@ -241,3 +239,53 @@ def test_an_assertion_says_what_it_knows_as_tensorflow_does():
             with pytest.raises(tf.errors.InvalidArgumentError) as found:
                 tf.function(checked, jit_compile=jit)(tf.constant(given))
             assert said in str(found.value)
+
+
+def _said(function, *arguments):
+    """Return what an assertion says, from its first word to the end of its line."""
+    with pytest.raises(tf.errors.InvalidArgumentError) as found:
+        function(*arguments)
+    return str(found.value).partition("assertion failed: ")[2].splitlines()[0]
+
+
+def test_an_assertion_says_the_values_that_were_computed():
+    bound = tf.Variable(3.0)
+
+    def checked(x):
+        tf.debugging.assert_less(x, 100.0)
+        tf.debugging.assert_less(tf.reduce_sum(x * x), bound, message="sum", summarize=1)
+        for step in tf.range(3):
+            tf.Assert(x[0] > 0, ["round", step, x, tf.shape(x), x > 1])
+            x -= 1.0
+        return x
+
+    signature = [tf.TensorSpec([None])]
+    for given in ([1.5, 1.0, 0.5, 0.25], [-0.5, 0.1], [0.5, 1.0], [101.0]):
+        x = tf.constant(given)
+        texts = [
+            _said(tf.function(checked, jit_compile=jit, input_signature=signature), x)
+            for jit in (None, True)
+        ]
+        assert texts[0] == texts[1]
+        assert "(computed)" not in texts[1]
+
+
+def test_nothing_that_has_effects_runs_again_for_an_assertion():
+    drawn, count = tf.Variable(0.0), tf.Variable(0.0)
+
+    @tf.function(jit_compile=True)
+    def checked(x):
+        count.assign_add(1.0)
+        tf.debugging.assert_less(x + count, 0.5)
+        return x
+
+    @tf.function(jit_compile=True)
+    def random(x):
+        x += tf.random.uniform([])
+        drawn.assign(x)
+        tf.debugging.assert_less(x, -1.0)
+        return x
+
+    for function in (checked, random):
+        assert "(computed)" in _said(function, tf.constant(0.0))
+    assert [float(count), float(drawn)] == [0.0, 0.0]

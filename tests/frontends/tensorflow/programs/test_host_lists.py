@@ -97,3 +97,23 @@ def test_the_lists_of_a_recurrent_layer_are_in_the_programs_that_use_them() -> N
 
     function(tf.ones([3, 4, 2]))
     assert len(COMPILED) == 3
+
+
+def grown(x: Any) -> Any:
+    """Fill a list with elements of the sizes 1, 2, ...: the loop stays with TensorFlow."""
+    pieces = tf.TensorArray(
+        tf.float32, 0, dynamic_size=True, infer_shape=False, element_shape=[None]
+    )
+    for step in tf.range(4):
+        pieces = pieces.write(step, x[: step + 1])
+    return pieces.concat()
+
+
+def test_a_loop_is_cut_as_it_was_before_a_gradient_changed_it() -> None:
+    function = tf.function(grown, jit_compile=True)
+    x = tf.range(6.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function(x)
+    np.testing.assert_array_equal(tape.gradient(y, x, y), [0, 3, 4, 3, 0, 0])
+    np.testing.assert_array_equal(function(x), y)

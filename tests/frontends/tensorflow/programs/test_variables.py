@@ -189,6 +189,31 @@ def test_random_numbers_go_on_from_call_to_call():
     check(program)
 
 
+def test_a_seed_starts_random_numbers_again():
+    def program(jit):
+        tf.random.set_seed(3)
+
+        @tf.function(jit_compile=jit)
+        def whole(x):
+            return tf.nn.dropout(x, 0.5) + tf.random.uniform([8], seed=7)
+
+        @tf.function(jit_compile=jit)
+        def cut(x):
+            return tf.numpy_function(np.sin, [tf.nn.dropout(x, 0.5, seed=2)], tf.float32) + whole(x)
+
+        def draw():
+            return [function(tf.ones([8])) for function in (whole, cut, whole)]
+
+        found = [draw(), draw()]
+        for seed in (3, 4):
+            tf.random.set_seed(seed)
+            found.append(draw())
+        assert not np.array_equal(found[0][0], found[1][0])
+        return tf.nest.flatten(found)
+
+    check(program)
+
+
 def test_random_numbers_without_a_seed_differ():
     def draw():
         # Seeds of zero are TensorFlow's way to say: any.
@@ -198,6 +223,8 @@ def test_random_numbers_without_a_seed_differ():
     first, second = compiled().numpy(), compiled().numpy()
     assert (first != second).any()
     assert ((first >= 0) & (first < 1)).all()
+    tf.random.set_seed(3)
+    assert (compiled().numpy() != first).any()
 
     def rows():
         return tf.nn.fractional_max_pool(tf.zeros([1, 150, 3, 1]), [1, 1.5, 1, 1])[1]

@@ -11,19 +11,19 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.building.division import floor_divide, floor_modulo, truncate_divide
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensor_lists import add_lists
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import TensorList, Value
 from ingot.hlo.instruction import Instruction
-from ingot.semantics.assertions import emit_assertion
 
 OPCODES = {
     "Add": "add", "AddV2": "add", "Atan2": "atan2", "BitwiseAnd": "and", "BitwiseOr": "or",
     "BitwiseXor": "xor", "LogicalAnd": "and", "LogicalOr": "or",
     "Maximum": "maximum", "Minimum": "minimum", "Mul": "multiply",
-    "Pow": "power", "RealDiv": "divide", "Sub": "subtract",
+    "RealDiv": "divide", "Sub": "subtract",
 }  # fmt: skip
 DIRECTIONS = {
     "Equal": "EQ", "NotEqual": "NE", "Less": "LT", "LessEqual": "LE", "Greater": "GT",
@@ -54,15 +54,25 @@ def _division(compute: Compute) -> Rule:
     """Divide; integers by 0 are an error, as on CPU in TensorFlow."""
 
     def rule(op: Op) -> Value:
-        b, divisor = op.b, op.tensor(1)
         known = op.known(1)
-        is_integer = not (divisor.shape.dtype.is_float or divisor.shape.dtype.is_complex)
-        if is_integer and (known is None or not np.all(known)):
-            is_valid = b.reduced("and", b.truth(divisor), range(divisor.shape.rank))
-            emit_assertion(b, is_valid, "Integer division by zero")
-        return compute(b, *_operands(op))
+        if _is_integer(op) and (known is None or not np.all(known)):
+            assert_everywhere(op.b, op.b.truth(op.tensor(1)), "Integer division by zero")
+        return compute(op.b, *_operands(op))
 
     return rule
+
+
+def _power(op: Op) -> Value:
+    """Raise to a power; a negative one of integers is an error, as on CPU in TensorFlow."""
+    known = op.known(1)
+    if _is_integer(op) and op.dtype(1).is_signed and (known is None or np.any(known < 0)):
+        text = "Integers to negative integer powers are not allowed"
+        assert_everywhere(op.b, op.b.compared("GE", op.tensor(1), 0), text)
+    return op.b.emit("power", *_operands(op))
+
+
+def _is_integer(op: Op) -> bool:
+    return not (op.dtype(1).is_float or op.dtype(1).is_complex)
 
 
 def _zero_where(direction_operand: int, opcode: str) -> Compute:
@@ -150,6 +160,7 @@ RULES: dict[str, Rule] = {
     "TruncateMod": _division(lambda b, x, y: b.remainder(x, y)),
     "LeftShift": lambda op: _shift(op, "shift-left"),
     "MulNoNan": _composed(_zero_where(1, "multiply")),
+    "Pow": _power,
     "RightShift": _right_shift,
     "Select": _select,
     "SelectV2": _select_v2,

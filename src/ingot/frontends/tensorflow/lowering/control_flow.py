@@ -41,12 +41,15 @@ from ingot.frontends.tensorflow.lowering.values import (
     Variable,
 )
 from ingot.hlo.computation import Computation
-from ingot.hlo.dim import symbols_of
+from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.hlo.size_definitions import bare_symbols
 from ingot.semantics.assertions import emit_assertion
+
+COMPUTED = "(computed)"
+"""What an assertion says in place of a value that the program computes."""
 
 
 @dataclass(slots=True)
@@ -536,7 +539,7 @@ def _changed_shape(op: Op, start: Shape, end: Shape) -> Exception:
 
 
 def _assert(op: Op) -> tuple[Value, ...]:
-    """condition, then what to say: strings, and tensors whose values are not shown."""
+    """condition, then what to say: strings and tensors."""
     if not _known_truth(op):
         most = int(op.attribute("summarize"))
         said = [f"[{_said(value, most)}]" for value in op.values[1:]]
@@ -547,13 +550,15 @@ def _assert(op: Op) -> tuple[Value, ...]:
 def _said(value: Value, most: int) -> str:
     """Return the first `most` elements of a value (-1: all) as TensorFlow's kernel writes them."""
     if not isinstance(value, Text | Known):
-        return "(computed)"
+        return COMPUTED
     items = [_element_text(item) for item in value.array.ravel()]
     shown = items if most < 0 else items[:most]
     return " ".join(shown) + ("..." if len(shown) < len(items) else "")
 
 
 def _element_text(item: Any) -> str:
+    if isinstance(item, Dim):
+        return COMPUTED
     if isinstance(item, bytes):
         return item.decode(errors="replace")
     if isinstance(item, np.bool_):

@@ -3,8 +3,6 @@
 
 Each time step says its best class. Blanks are dropped, and so are repetitions where they are
 merged; what is left of each sequence is a row of a sparse matrix, as large as the data says.
-
-A length beyond the last time step ends there (TensorFlow's kernel raises).
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
+from ingot.semantics.assertions import emit_assertion
 
 
 def _comparable(op: Op, scores: Instruction) -> Instruction:
@@ -38,6 +37,8 @@ def _greedy(op: Op) -> tuple[Value, ...]:
     if not b.same(op.dims(1)[0], batch):
         raise op.mismatch(0, 1)
     best = b.convert_to(arg_extreme(b, scores, 2, True), S64)
+    fit = b.reduced("and", b.compared("LE", op.tensor(1), b.scalar(time, op.dtype(1))), (0,))
+    emit_assertion(b, fit, f"sequence_length <= {time}", "FAILED_PRECONDITION")
     lengths = b.spread(b.convert_to(op.tensor(1), S64), best.shape.dims, (0,))
     runs = b.compare(b.iota_of(S64, best.shape.dims, 1), lengths, direction="LT")
 

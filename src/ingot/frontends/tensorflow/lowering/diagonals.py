@@ -7,6 +7,7 @@ the `MatrixDiag*` V3 ops differ; see `_Band`. Source: TensorFlow's `kernels/matr
 
 from __future__ import annotations
 
+from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, Value
@@ -42,13 +43,19 @@ def _diag_part(op: Op) -> Value:
 
 
 def _band_part(op: Op) -> Value:
-    """Keep `lower` diagonals below and `upper` above; negative keeps all."""
+    """Keep `lower` diagonals below and `upper` above, of those that there are; negative: all."""
     x, b = op.tensor(0), op.b
     dims = x.shape.dims
     row, column = b.iota_of(S64, dims, len(dims) - 2), b.iota_of(S64, dims, len(dims) - 1)
     keep = b.like(True, x.shape.with_dtype("pred"))
-    for operand, gap in ((1, b.subtract(row, column)), (2, b.subtract(column, row))):
+    sides = (
+        (1, b.subtract(row, column), "num_lower", "rows", dims[-2]),
+        (2, b.subtract(column, row), "num_upper", "columns", dims[-1]),
+    )
+    for operand, gap, name, what, size in sides:
         limit = b.convert_to(op.tensor(operand), S64)
+        text = f"{name} must be negative or less or equal to number of {what} ({size})"
+        assert_everywhere(b, b.compared("LE", limit, b.size(size)), text)
         inside = b.compared("LE", gap, limit)
         every = b.spread(b.compared("LT", limit, 0), dims)
         keep = b.and_(keep, b.or_(inside, every))

@@ -25,6 +25,7 @@ from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import S32, S64, U32, U64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.semantics.assertions import emit_assertion
 
 PHILOX, THREEFRY, AUTO = 1, 2, 3
 GENERATOR_SKIP = 256
@@ -115,6 +116,9 @@ def _between(
     b: TensorBuilder, bits: Instruction, low: Instruction, high: Instruction, element: DType
 ) -> Instruction:
     """Low + bits % (high - low), in the unsigned type of the same width."""
+    is_empty = b.compared("EQ", b.size(bits.shape.size), 0)
+    fits = b.or_(b.compare(low, high, direction="LT"), is_empty)
+    emit_assertion(b, fits, "Need minval < maxval")
     first, last = (_bits(b, end, bits.shape.dtype) for end in (low, high))
     offset = b.remainder(bits, b.spread(b.subtract(last, first), bits.shape.dims))
     return _bits(b, b.binary("add", offset, first), element)
