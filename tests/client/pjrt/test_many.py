@@ -148,7 +148,7 @@ def test_asking_again_takes_no_memory(pair: Pair) -> None:
 
 
 def test_a_host_that_waits_and_one_that_does_not_get_the_same(pair: Pair) -> None:
-    """Parts run in the call or on workers, as the first execution and those that cannot begin do."""
+    """Parts run in the call, or on workers: the first execution, and those that cannot begin."""
     buffers = [pair.put(device) for device in range(2)]
     for wait in (*[True] * 5, *[False] * 5, *[True] * 5):
         results = pair.execute(*buffers)
