@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -266,15 +267,29 @@ def _address(memory: mmap.mmap) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
+_groups: list[_Group] = []
+
+
 @cache
-def _group(count: int) -> _Group:
-    return _Group(count)
+def _group(devices: tuple[int, ...]) -> _Group:
+    found = _Group(len(devices))
+    _groups.append(found)
+    return found
 
 
-def fibers_of(count: int) -> int:
-    """Return the address of `count` fibers, which all programs of the process share.
+def fibers_of(devices: tuple[int, ...]) -> int:
+    """Return the address of the fibers that programs of the same devices share, one for each.
 
     Raises:
         OSError, MemoryError: there is no memory for their stacks.
     """
-    return _group(count).address
+    return _group(devices).address
+
+
+def _after_fork() -> None:
+    """Unlock all: a forked child does not have the thread that held a lock."""
+    for group in _groups:
+        GROUP.write(group.address, "lock", 0)
+
+
+os.register_at_fork(after_in_child=_after_fork)

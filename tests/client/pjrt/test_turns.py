@@ -90,7 +90,7 @@ class Group:
             made.append(copied.dst_buffer)
         return made
 
-    def execute(self, buffers: Sequence[int]) -> list[int]:
+    def execute(self, buffers: Sequence[int], *, is_awaited: bool = True) -> list[int]:
         rows = [(ctypes.c_uint64 * 1)(buffer) for buffer in buffers]
         results = [(ctypes.c_uint64 * 1)() for _ in buffers]
         lists = [
@@ -106,7 +106,7 @@ class Group:
             output_lists=ctypes.addressof(lists[1]),
             device_complete_events=ctypes.addressof(events),
         )
-        for event in events:
+        for event in events if is_awaited else ():
             self.host.wait(event)
         return [row[0] for row in results]
 
@@ -165,6 +165,31 @@ def test_a_device_that_waits_in_vain_is_told_at_once() -> None:
             group.execute(alone)
     for found in group.get(group.execute(together), data):
         np.testing.assert_array_equal(found, data * 6)
+
+
+def test_workers_find_at_once_that_a_device_waits_in_vain() -> None:
+    """The first execution of a program runs on the workers of its devices."""
+    body = if_positive(4, all_reduce(4, result="t"), "%t = stablehlo.add %x, %x : tensor<4xf32>")
+    group = Group(module(body, 4))
+    data = np.ones(4, np.float32)
+    together = group.put(data)
+    alone = [together[0], *group.put(-data)[1:]]
+    with pytest.raises(PjrtError, match="waited for another device in vain|another device failed"):
+        group.execute(alone)
+    assert group.queued() == [1] * DEVICES
+    for found in group.get(group.execute(together), data):
+        np.testing.assert_array_equal(found, data * 6)
+
+
+def test_executions_that_wait_for_each_other_in_the_queues() -> None:
+    size = 1 << 18
+    group = Group(module(all_reduce(size), size))
+    data = np.ones(size, np.float32)
+    buffers = group.put(data)
+    for _ in range(6):
+        buffers = group.execute(buffers, is_awaited=False)
+    for found in group.get(buffers, data):
+        np.testing.assert_array_equal(found, data * 6 * 3.0**5)
 
 
 def test_donated_memory_is_used_for_the_result() -> None:

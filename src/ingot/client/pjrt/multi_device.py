@@ -13,6 +13,7 @@ give up, and the results of those that were queued are freed.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 from ingot.client.pjrt.executables import LoadedExecutable
@@ -67,6 +68,11 @@ class _Part:
             self.device.pool.give_share(runtime, num_local)
 
 
+def _use_fibers(rendezvous: Rendezvous, parts: Sequence[_Part]) -> None:
+    """Let the parts of an execution be fibers."""
+    rendezvous.use_fibers(tuple(part.device.number for part in parts), parts[0].settings)
+
+
 def give_up(program: int) -> None:
     """Make the devices that wait for a failed part fail; `program` is that part's record."""
     runtime = PROGRAM.read(program, "runtime")
@@ -95,7 +101,7 @@ class Execution:
         )
         self._parts = [_Part(executable, n, self._rendezvous) for n in network.here]
         if executable.structure.mode == IN_TURNS:
-            self._rendezvous.use_fibers(self._parts[0].settings)
+            _use_fibers(self._rendezvous, self._parts)
         self._events = (ctypes.c_void_p * len(self._parts))()
 
     def queue(self, args: Any) -> int:
@@ -153,7 +159,7 @@ class Turns:
         grid = Grid(options.num_replicas, options.num_partitions)
         rendezvous = new_rendezvous(grid, network=network)
         self._parts = [_Part(executable, number, rendezvous) for number in network.here]
-        rendezvous.use_fibers(self._parts[0].settings)
+        _use_fibers(rendezvous, self._parts)
         self._rows = (PART.structure * len(self._parts))(*[part.row for part in self._parts])
         executable.set(parts=ctypes.addressof(self._rows))
 

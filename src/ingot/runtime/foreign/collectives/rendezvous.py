@@ -133,16 +133,16 @@ class Rendezvous:
         runtime.replica, runtime.partition = replica, partition
         runtime.rendezvous = self.address
 
-    def use_fibers(self, settings: int) -> None:
+    def use_fibers(self, devices: tuple[int, ...], settings: int) -> None:
         """Let the devices, all of this process, be fibers of the threads of a pool.
 
         Args:
+            devices: the client's numbers of the devices, in order.
             settings: address of the process's `IngotRuntime`, which has the pool.
         """
-        count = len(self._network.here)
-        self._turns = (Turn.c_layout.structure * count)()
+        self._turns = (Turn.c_layout.structure * len(devices))()
         fields = {
-            "stacks": fibers_of(count),
+            "stacks": fibers_of(devices),
             "settings": settings,
             "turns": ctypes.addressof(self._turns),
         }
