@@ -174,7 +174,7 @@ def test_workers_find_at_once_that_a_device_waits_in_vain() -> None:
     data = np.ones(4, np.float32)
     together = group.put(data)
     alone = [together[0], *group.put(-data)[1:]]
-    with pytest.raises(PjrtError, match="waited for another device in vain|another device failed"):
+    with pytest.raises(PjrtError, match=r"device in vain|another device failed"):
         group.execute(alone)
     assert group.queued() == [1] * DEVICES
     for found in group.get(group.execute(together), data):
