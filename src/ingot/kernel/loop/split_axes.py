@@ -173,8 +173,15 @@ def resolved(where: int | Dim, values: Mapping[str, int | Dim], extents: Extents
 
 def _joined(index: int | Dim) -> int | Dim:
     """Return an index with `d*floordiv(x,d) + mod(x,d)` as x."""
+    while (change := _joint(index)) is not None:
+        index = index + change
+    return index
+
+
+def _joint(index: int | Dim) -> int | Dim | None:
+    """Return what makes x of the first `d*floordiv(x,d) + mod(x,d)` when added; None without."""
     if isinstance(index, int):
-        return index
+        return None
     single = {dim_of(key[0]): factor for key, factor in index.terms if len(key) == 1}
     for key, factor in index.terms:
         rest = key[0] if len(key) == 1 and key[0].function == "mod" else None
@@ -182,9 +189,8 @@ def _joined(index: int | Dim) -> int | Dim:
             continue
         quotient = dim.floordiv(rest.left, rest.right)
         if single.get(quotient) == factor * rest.right:
-            whole = quotient * rest.right + dim_of(rest)
-            return _joined(index + (rest.left - whole) * factor)
-    return index
+            return (rest.left - (quotient * rest.right + dim_of(rest))) * factor
+    return None
 
 
 def _resolved_atom(atom: Atom, values: Mapping[str, int | Dim], extents: Extents) -> int | Dim:
