@@ -32,10 +32,7 @@ REASONS = {
     "passes/spmd/custom_partitioners.py": {"_partitioners": "one, the host's"},
     "runtime/cuda/devices.py": {"_known": "a row for each GPU"},
     "runtime/dlpack.py": {"_exported": "a row for each tensor that a consumer holds"},
-    "runtime/fibers.py": {
-        "_group": "a row for each list of devices that run one program",
-        "_groups": "the same",
-    },
+    "runtime/fibers.py": {"_groups": "a row for each list of devices that run one program"},
     "runtime/load.py": {"_mapped": "a row for each library with weights; none is unloaded"},
     "client/threads.py": {"_pool": "a row for each number of threads, which is at most 4096"},
     "client/shared.py": {"_latest": "the last 32 small programs"},

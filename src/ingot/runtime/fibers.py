@@ -22,7 +22,6 @@ import ctypes
 import mmap
 import os
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from ingot.native.functions import external, inlined, native
@@ -267,14 +266,7 @@ def _address(memory: mmap.mmap) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
-_groups: list[_Group] = []
-
-
-@cache
-def _group(devices: tuple[int, ...]) -> _Group:
-    found = _Group(len(devices))
-    _groups.append(found)
-    return found
+_groups: dict[tuple[int, ...], _Group] = {}
 
 
 def fibers_of(devices: tuple[int, ...]) -> int:
@@ -283,12 +275,14 @@ def fibers_of(devices: tuple[int, ...]) -> int:
     Raises:
         OSError, MemoryError: there is no memory for their stacks.
     """
-    return _group(devices).address
+    if devices not in _groups:
+        _groups[devices] = _Group(len(devices))
+    return _groups[devices].address
 
 
 def _after_fork() -> None:
     """Unlock all: a forked child does not have the thread that held a lock."""
-    for group in _groups:
+    for group in _groups.values():
         GROUP.write(group.address, "lock", 0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from ingot.client.pjrt.c_api import API, EXTENSIONS, HEADER_BYTES, TYPE_CODES, record
 from ingot.client.pjrt.plugin import api_address
 from ingot.client.pjrt.records import DEVICE
+from ingot.formats.hlo_proto.wire import encode
 from ingot.runtime.native import allocator_statistics
 
 Array = np.ndarray[Any, Any]
@@ -185,3 +186,51 @@ class OneDevice:
         self.client = self.host.client()
         self.device = self.host.device(self.client)
         self.memory = DEVICE.read(self.device, "default_memory")
+
+
+class Replicas:
+    """A client of several devices, and a program for all of them, one replica each."""
+
+    def __init__(self, text: str, count: int) -> None:
+        """Compile a program for the client's devices, of which there are `count`."""
+        self.host = Host()
+        self.client = self.host.client()
+        devices = self.host.call("Client_Devices", client=self.client)
+        self.devices = _words(devices.devices, devices.num_devices)
+        options = {"executable_build_options": {"num_replicas": count}}
+        self.program = self.host.compile(self.client, text, encode(options, "CompileOptionsProto"))
+
+    def put(self, array: Array, device: int) -> int:
+        """Return a buffer with a copy of an array on one of the devices, by its number."""
+        buffer, event = self.host.put(self.client, array)
+        self.host.wait(event)
+        made = self.host.call(
+            "Buffer_CopyToDevice", buffer=buffer, dst_device=self.devices[device]
+        ).dst_buffer
+        self.host.call("Buffer_Destroy", buffer=buffer)
+        return int(made)
+
+    def launch(self, buffers: Sequence[int], num_devices: int = 0, events: int = 0) -> list[int]:
+        """Run the program, of one argument and result; return the results' buffers.
+
+        Args:
+            buffers: the argument of each device.
+            num_devices: as the host says; default: as many.
+            events: the address of where each device's event is stored, or 0.
+        """
+        rows = [(ctypes.c_uint64 * 1)(buffer) for buffer in buffers]
+        results = [(ctypes.c_uint64 * 1)() for _ in buffers]
+        count = max(len(buffers), len(self.devices))
+        lists = [
+            (ctypes.c_uint64 * count)(*map(ctypes.addressof, side)) for side in (rows, results)
+        ]
+        self.host.call(
+            "LoadedExecutable_Execute",
+            executable=self.program,
+            argument_lists=ctypes.addressof(lists[0]),
+            num_devices=num_devices or len(buffers),
+            num_args=1,
+            output_lists=ctypes.addressof(lists[1]),
+            device_complete_events=events,
+        )
+        return [row[0] for row in results]

@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import time
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.client.pjrt.host import Host, PjrtError
+from tests.client.pjrt.host import PjrtError, Replicas
 
 from ingot.client.pjrt.executables import LoadedExecutable
 from ingot.client.pjrt.extensions import ExtensionSlots
 from ingot.client.pjrt.handles import lookup
 from ingot.client.pjrt.records import DEVICE, IN_TURNS, SEPARATE
-from ingot.formats.hlo_proto.wire import encode
 from ingot.runtime.native import allocator_statistics
 
 pytest.importorskip("jaxlib", reason="it reads MLIR")
@@ -46,40 +44,18 @@ module attributes {mhlo.num_replicas = 2 : i32} {
 """Its parts are short and do not meet: they run one after the other in the call."""
 
 
-class Pair:
-    """A client of two devices, and a program for both: each doubles its number or adds up."""
+class Pair(Replicas):
+    """Two devices, and a program for both: each doubles its number or adds up."""
 
     def __init__(self, text: str) -> None:
+        super().__init__(text, 2)
         self.text = text
-        self.host = Host()
-        self.client = self.host.client()
-        devices = self.host.call("Client_Devices", client=self.client)
-        self.devices = list((ctypes.c_uint64 * devices.num_devices).from_address(devices.devices))
-        options = {"executable_build_options": {"num_replicas": 2}}
-        self.program = self.host.compile(self.client, text, encode(options, "CompileOptionsProto"))
 
-    def put(self, device: int) -> int:
-        buffer, event = self.host.put(self.client, X)
-        self.host.wait(event)
-        made = self.host.call(
-            "Buffer_CopyToDevice", buffer=buffer, dst_device=self.devices[device]
-        ).dst_buffer
-        self.host.call("Buffer_Destroy", buffer=buffer)
-        return made
+    def given(self, device: int) -> int:
+        return self.put(X, device)
 
     def execute(self, *buffers: int, num_devices: int = 2) -> list[int]:
-        rows = [(ctypes.c_uint64 * 1)(buffer) for buffer in buffers]
-        results = [(ctypes.c_uint64 * 1)() for _ in buffers]
-        lists = [(ctypes.c_uint64 * 2)(*map(ctypes.addressof, side)) for side in (rows, results)]
-        self.host.call(
-            "LoadedExecutable_Execute",
-            executable=self.program,
-            argument_lists=ctypes.addressof(lists[0]),
-            num_devices=num_devices,
-            num_args=1,
-            output_lists=ctypes.addressof(lists[1]),
-        )
-        return [row[0] for row in results]
+        return self.launch(buffers, num_devices)
 
     def wait_until_idle(self) -> None:
         while any(DEVICE.read(device, "unfinished") for device in self.devices):
@@ -98,7 +74,7 @@ def in_use() -> int:
 
 
 def test_both_devices_run(pair: Pair) -> None:
-    buffers = [pair.put(device) for device in range(2)]
+    buffers = [pair.given(device) for device in range(2)]
     for result in pair.execute(*buffers):
         np.testing.assert_array_equal(pair.host.get(result, X), X + X)
 
@@ -109,7 +85,7 @@ def test_parts_that_do_not_meet_take_no_turns(pair: Pair) -> None:
 
 
 def test_a_part_that_cannot_be_queued_leaves_nothing(pair: Pair) -> None:
-    buffers = [pair.put(device) for device in range(2)]
+    buffers = [pair.given(device) for device in range(2)]
     pair.execute(*buffers)
     pair.wait_until_idle()
     pair.host.call("Buffer_Delete", buffer=buffers[1])
@@ -127,7 +103,7 @@ def test_a_part_that_cannot_be_queued_leaves_nothing(pair: Pair) -> None:
 
 def test_another_number_of_devices_is_refused(pair: Pair) -> None:
     with pytest.raises(PjrtError, match="devices"):
-        pair.execute(pair.put(0), num_devices=1)
+        pair.execute(pair.given(0), num_devices=1)
 
 
 def test_asking_again_takes_no_memory(pair: Pair) -> None:
@@ -149,7 +125,7 @@ def test_asking_again_takes_no_memory(pair: Pair) -> None:
 
 def test_a_host_that_waits_and_one_that_does_not_get_the_same(pair: Pair) -> None:
     """Parts run in the call, or on workers: the first execution, and those that cannot begin."""
-    buffers = [pair.put(device) for device in range(2)]
+    buffers = [pair.given(device) for device in range(2)]
     for wait in (*[True] * 5, *[False] * 5, *[True] * 5):
         results = pair.execute(*buffers)
         if wait:
@@ -161,7 +137,7 @@ def test_a_host_that_waits_and_one_that_does_not_get_the_same(pair: Pair) -> Non
 
 
 def test_parts_whose_arguments_are_not_there_yet_are_queued(pair: Pair) -> None:
-    buffers = [pair.put(device) for device in range(2)]
+    buffers = [pair.given(device) for device in range(2)]
     for _ in range(4):
         for result in pair.execute(*buffers):
             pair.host.get(result, X)

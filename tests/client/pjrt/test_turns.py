@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.client.pjrt.host import Host, PjrtError
+from tests.client.pjrt.host import PjrtError, Replicas
 
 from ingot.client.pjrt.executables import LoadedExecutable
 from ingot.client.pjrt.handles import lookup
 from ingot.client.pjrt.records import DEVICE, IN_TURNS
-from ingot.formats.hlo_proto.wire import encode
 
 pytest.importorskip("jaxlib", reason="it reads MLIR")
 
@@ -64,51 +63,26 @@ def if_positive(size: int, then: str, otherwise: str) -> str:
 """
 
 
-class Group:
-    """A client of three devices, and a program for all."""
+class Group(Replicas):
+    """Three devices, and a program for all."""
 
     def __init__(self, text: str) -> None:
-        self.host = Host()
-        self.client = self.host.client()
-        devices = self.host.call("Client_Devices", client=self.client)
-        self.devices = list((ctypes.c_uint64 * devices.num_devices).from_address(devices.devices))
-        options = {"executable_build_options": {"num_replicas": DEVICES}}
-        self.program = self.host.compile(self.client, text, encode(options, "CompileOptionsProto"))
+        super().__init__(text, DEVICES)
 
     @property
     def record(self) -> Any:
         return lookup(self.program, LoadedExecutable).structure
 
-    def put(self, data: np.ndarray[Any, Any]) -> list[int]:
+    def given(self, data: np.ndarray[Any, Any]) -> list[int]:
         """Return a buffer of the data times 1, 2 and 3 on each device."""
-        made: list[int] = []
-        for number, device in enumerate(self.devices):
-            buffer, event = self.host.put(self.client, data * np.float32(number + 1))
-            self.host.wait(event)
-            copied = self.host.call("Buffer_CopyToDevice", buffer=buffer, dst_device=device)
-            self.host.get(copied.dst_buffer, data)
-            made.append(copied.dst_buffer)
-        return made
+        return [self.put(data * np.float32(number + 1), number) for number in range(DEVICES)]
 
     def execute(self, buffers: Sequence[int], *, is_awaited: bool = True) -> list[int]:
-        rows = [(ctypes.c_uint64 * 1)(buffer) for buffer in buffers]
-        results = [(ctypes.c_uint64 * 1)() for _ in buffers]
-        lists = [
-            (ctypes.c_uint64 * DEVICES)(*map(ctypes.addressof, side)) for side in (rows, results)
-        ]
         events = (ctypes.c_uint64 * DEVICES)()
-        self.host.call(
-            "LoadedExecutable_Execute",
-            executable=self.program,
-            argument_lists=ctypes.addressof(lists[0]),
-            num_devices=DEVICES,
-            num_args=1,
-            output_lists=ctypes.addressof(lists[1]),
-            device_complete_events=ctypes.addressof(events),
-        )
+        results = self.launch(buffers, events=ctypes.addressof(events))
         for event in events if is_awaited else ():
             self.host.wait(event)
-        return [row[0] for row in results]
+        return results
 
     def get(self, buffers: Sequence[int], like: np.ndarray[Any, Any]) -> list[Any]:
         found = [self.host.get(buffer, like).copy() for buffer in buffers]
@@ -130,7 +104,7 @@ def test_short_parts_need_no_worker(size: int) -> None:
     body = all_reduce(size, result="s") + all_reduce(size, "s", "r", channel=2)
     group = Group(module(body, size))
     data = np.arange(size, dtype=np.float32)
-    buffers = group.put(data)
+    buffers = group.given(data)
     assert group.record.mode == IN_TURNS
     group.get(group.execute(buffers), data)
     before = group.queued()
@@ -144,7 +118,7 @@ def test_long_parts_run_in_the_call_once_the_host_waits() -> None:
     size = 1 << 20
     group = Group(module(all_reduce(size), size))
     data = np.arange(size, dtype=np.float32) % 97
-    buffers = group.put(data)
+    buffers = group.given(data)
     assert not group.record.is_short
     for _ in range(8):
         for found in group.get(group.execute(buffers), data):
@@ -156,8 +130,8 @@ def test_a_device_that_waits_in_vain_is_told_at_once() -> None:
     body = if_positive(4, all_reduce(4, result="t"), "%t = stablehlo.add %x, %x : tensor<4xf32>")
     group = Group(module(body, 4))
     data = np.ones(4, np.float32)
-    together = group.put(data)
-    alone = [together[0], *group.put(-data)[1:]]
+    together = group.given(data)
+    alone = [together[0], *group.given(-data)[1:]]
     for _ in range(2):
         for found in group.get(group.execute(together), data):
             np.testing.assert_array_equal(found, data * 6)
@@ -172,8 +146,8 @@ def test_workers_find_at_once_that_a_device_waits_in_vain() -> None:
     body = if_positive(4, all_reduce(4, result="t"), "%t = stablehlo.add %x, %x : tensor<4xf32>")
     group = Group(module(body, 4))
     data = np.ones(4, np.float32)
-    together = group.put(data)
-    alone = [together[0], *group.put(-data)[1:]]
+    together = group.given(data)
+    alone = [together[0], *group.given(-data)[1:]]
     with pytest.raises(PjrtError, match=r"device in vain|another device failed"):
         group.execute(alone)
     assert group.queued() == [1] * DEVICES
@@ -185,7 +159,7 @@ def test_executions_that_wait_for_each_other_in_the_queues() -> None:
     size = 1 << 18
     group = Group(module(all_reduce(size), size))
     data = np.ones(size, np.float32)
-    buffers = group.put(data)
+    buffers = group.given(data)
     for _ in range(6):
         buffers = group.execute(buffers, is_awaited=False)
     for found in group.get(buffers, data):
@@ -197,7 +171,7 @@ def test_donated_memory_is_used_for_the_result() -> None:
     group = Group(text)
     data = np.arange(64, dtype=np.float32)
     for _ in range(4):
-        buffers = group.put(data)
+        buffers = group.given(data)
         results = group.execute(buffers)
         for buffer in buffers:
             with pytest.raises(PjrtError, match="deleted or donated"):
@@ -209,7 +183,7 @@ def test_donated_memory_is_used_for_the_result() -> None:
 def test_several_threads_execute_one_program() -> None:
     group = Group(module(all_reduce(256), 256))
     data = np.arange(256, dtype=np.float32)
-    buffers = group.put(data)
+    buffers = group.given(data)
     group.get(group.execute(buffers), data)
     wrong: list[Any] = []
 

@@ -112,7 +112,7 @@ class LoadedExecutable(Handle):
         local = [device for device in self.devices if device.is_addressable]
         self._programs = [self._program_on(device) for device in local]
         """The program that each of this process's devices runs."""
-        info = executable.artifact.info
+        info, mode = executable.artifact.info, self._mode()
         self.set(
             references=1,
             program=(self._programs or [executable.program])[0].record_address,
@@ -120,8 +120,8 @@ class LoadedExecutable(Handle):
             num_replicas=source.options.num_replicas,
             num_partitions=source.options.num_partitions,
             code_bytes=executable.artifact.code_bytes,
-            mode=self._mode(),
-            is_short=int(not self._is_long(len(self.devices))),
+            mode=mode,
+            is_short=int(mode == IN_TURNS and not self._is_long(len(self.devices))),
             default_device=(local or client.local_devices)[0].address,
         )
         self._set_arguments(info)
@@ -195,8 +195,8 @@ class LoadedExecutable(Handle):
     def _mode(self) -> int:
         calls, count = self.executable.artifact.calls, len(self.devices)
         is_here = all(device.is_addressable for device in self.devices)
-        only_meets = all(is_runtime_target(call.target) for call in calls)
         if count > 1 or not is_here:
+            only_meets = all(is_runtime_target(call.target) for call in calls)
             if not is_here or not isinstance(self.executable, Executable) or not only_meets:
                 return MULTI_DEVICE
             return IN_TURNS if calls or self._is_long(count) else SEPARATE

@@ -13,7 +13,6 @@ give up, and the results of those that were queued are freed.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from typing import Any
 
 from ingot.client.pjrt.executables import LoadedExecutable
@@ -33,44 +32,43 @@ class _Part:
         """Make the records for device `index` of the assignment."""
         self.device = executable.devices[index]
         shared = executable.program_address(self.device)
-        self._shared = PROGRAM.read(shared, "runtime")
-        self._rendezvous = rendezvous
-        self._coordinates = divmod(index, executable.source.options.num_partitions)
+        self.settings = PROGRAM.read(shared, "runtime")
+        """The address of the process's own runtime record."""
         size = ctypes.sizeof(PROGRAM.structure)
         self._program: Any = PROGRAM.structure.from_buffer_copy(ctypes.string_at(shared, size))
         self._runtime: Any = RUNTIME.structure()
         self._program.runtime = ctypes.addressof(self._runtime)
         self.program_address = ctypes.addressof(self._program)
-
-    @property
-    def row(self) -> Any:
-        """The same as an `IngotPjrtPart`."""
-        replica, partition = self._coordinates
-        return PART.structure(
+        replica, partition = divmod(index, executable.source.options.num_partitions)
+        self.row: Any = PART.structure(
             program=self.program_address,
+            settings=self.settings,
             replica=replica,
             partition=partition,
-            rendezvous=self._rendezvous.address,
+            rendezvous=rendezvous.address,
             pool=self.device.pool.address,
         )
 
-    @property
-    def settings(self) -> int:
-        """The address of the process's own runtime record."""
-        return self._shared
 
-    def begin(self, num_local: int) -> None:
-        """Copy the process's present settings; the program runs on `num_local` devices here."""
-        runtime = self._runtime
-        ctypes.memmove(ctypes.addressof(runtime), self._shared, ctypes.sizeof(runtime))
-        self._rendezvous.enter(runtime, *self._coordinates)
-        if num_local > 1:
-            self.device.pool.give_share(runtime, num_local)
+class _Parts:
+    """The records of an execution for every device of this process, and their rendezvous."""
 
-
-def _use_fibers(rendezvous: Rendezvous, parts: Sequence[_Part]) -> None:
-    """Let the parts of an execution be fibers."""
-    rendezvous.use_fibers(tuple(part.device.number for part in parts), parts[0].settings)
+    def __init__(self, executable: LoadedExecutable) -> None:
+        """Make them; the devices are fibers if their parts can take turns."""
+        options, network = executable.source.options, executable.network
+        self.rendezvous = new_rendezvous(
+            Grid(options.num_replicas, options.num_partitions),
+            network=network,
+            program=executable.collectives,
+            couriers=[executable.devices[number].courier for number in network.here]
+            if network.is_remote
+            else (),
+        )
+        self.parts = [_Part(executable, number, self.rendezvous) for number in network.here]
+        self.rows = (PART.structure * len(self.parts))(*[part.row for part in self.parts])
+        if executable.structure.mode == IN_TURNS:
+            devices = tuple(part.device.number for part in self.parts)
+            self.rendezvous.use_fibers(devices, self.parts[0].settings)
 
 
 def give_up(program: int) -> None:
@@ -87,30 +85,18 @@ class Execution:
 
     def __init__(self, native: Native, executable: LoadedExecutable) -> None:
         """Make the records of every device, and their rendezvous."""
-        options = executable.source.options
         self._native = native
         self._executable = executable
-        network = executable.network
-        self._rendezvous = new_rendezvous(
-            Grid(options.num_replicas, options.num_partitions),
-            network=network,
-            program=executable.collectives,
-            couriers=[executable.devices[number].courier for number in network.here]
-            if network.is_remote
-            else (),
-        )
-        self._parts = [_Part(executable, n, self._rendezvous) for n in network.here]
-        if executable.structure.mode == IN_TURNS:
-            _use_fibers(self._rendezvous, self._parts)
-        self._events = (ctypes.c_void_p * len(self._parts))()
+        self._parts = _Parts(executable)
+        self._events = (ctypes.c_void_p * len(self._parts.parts))()
 
     def queue(self, args: Any) -> int:
         """Queue all parts; return null or an error. `args`: PJRT_LoadedExecutable_Execute's."""
-        count = len(self._parts)
+        count = len(self._parts.parts)
         arguments = read_words(args.argument_lists, count)
         results = read_words(args.output_lists, count)
-        for index, part in enumerate(self._parts):
-            part.begin(count)
+        for index, part in enumerate(self._parts.parts):
+            self._native.call("enter", ctypes.addressof(self._parts.rows[index]), count)
             error = self._native.call(
                 "launch",
                 *(self._executable.address, part.program_address),
@@ -119,7 +105,7 @@ class Execution:
                 ctypes.addressof(self._events) + 8 * index,
             )
             if error:
-                self._rendezvous.fail()
+                self._parts.rendezvous.fail()
                 for given in results[:index]:
                     self._drop(given)
                 return error
@@ -145,23 +131,9 @@ class Execution:
         for event in events:
             self._native.call("event_release", event)
         self._events[:] = [None] * len(self._events)
-        if not self._rendezvous.has_failed:
+        if not self._parts.rendezvous.has_failed:
             self._executable.idle_executions.append(self)
         return True
-
-
-class Turns:
-    """The records of executions whose parts take turns in the call; see `native_turns`."""
-
-    def __init__(self, executable: LoadedExecutable) -> None:
-        """Make them, and let the executable use them from now on."""
-        options, network = executable.source.options, executable.network
-        grid = Grid(options.num_replicas, options.num_partitions)
-        rendezvous = new_rendezvous(grid, network=network)
-        self._parts = [_Part(executable, number, rendezvous) for number in network.here]
-        _use_fibers(rendezvous, self._parts)
-        self._rows = (PART.structure * len(self._parts))(*[part.row for part in self._parts])
-        executable.set(parts=ctypes.addressof(self._rows))
 
 
 class MultiDeviceExecutions:
@@ -175,7 +147,8 @@ class MultiDeviceExecutions:
     def execute(self, executable: LoadedExecutable, args: Any) -> int:
         """Start an execution; return null or an error."""
         if executable.structure.mode == IN_TURNS and not executable.structure.parts:
-            executable.turns = Turns(executable)
+            turns = executable.turns = _Parts(executable)
+            executable.set(parts=ctypes.addressof(turns.rows))
         self._running = [execution for execution in self._running if not execution.is_over()]
         idle = executable.idle_executions
         execution = idle.pop() if idle else Execution(self._native, executable)

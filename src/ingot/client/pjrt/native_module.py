@@ -24,6 +24,7 @@ from ingot.client.pjrt import (
     native_layouts,
     native_queue,
     native_transfer,
+    native_turns,
     native_worker,
 )
 from ingot.client.pjrt.emit import IMPORTS
@@ -59,7 +60,7 @@ _FILES: tuple[ModuleType, ...] = (
         native_worker,
         native_queue,
     ),
-    *(native_launch, native_execute, native_transfer),
+    *(native_launch, native_turns, native_execute, native_transfer),
 )
 
 

@@ -18,7 +18,7 @@ from ingot.client.pjrt.native_inline import note_launch
 from ingot.client.pjrt.native_launch import Launch, abandon, describe, finish, prepare
 from ingot.client.pjrt.native_worker import failure_of, load_data
 from ingot.client.pjrt.records import Buffer, Error, Event, Executable, Part, Storage
-from ingot.native.functions import inlined, native
+from ingot.native.functions import exported, inlined, native
 from ingot.native.operations import memcpy
 from ingot.native.pointers import Array, Pointer, Structs, sizeof
 from ingot.native.types import i8, i64
@@ -55,14 +55,14 @@ def can_begin(executable: Executable, arguments: Array[Array[Buffer]]) -> bool:
     return True
 
 
-@inlined
+@exported("ingot_pjrt_enter")
 def enter(part: Part, shares: i64) -> None:
     """Copy the process's present settings; let the part meet the others, and use its own pool.
 
     `shares` are the parts that run at the same time: each has that share of the threads.
     """
     runtime = part.program.runtime
-    settings = part.rendezvous.settings
+    settings = part.settings
     memcpy(runtime, settings, sizeof(Runtime))
     if shares > 1:
         threads = settings.num_threads // shares

@@ -261,6 +261,7 @@ class Part(Struct, name="IngotPjrtPart"):
     """What a device of an execution on several has of its own."""
 
     program: Program  # a copy, with a runtime record of its own
+    settings: Runtime  # the process's present ones, to be copied there for each execution
     replica: i64
     partition: i64
     rendezvous: Rendezvous

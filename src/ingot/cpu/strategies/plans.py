@@ -8,6 +8,7 @@ it chooses nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from ingot.cpu.emit.attention.kernel import emit_attention_kernel
 from ingot.cpu.emit.contraction.kernel import emit_contraction_kernel
@@ -29,6 +30,9 @@ CONTRACTION_WEIGHT = 300
 KERNEL_WEIGHT = 40
 """Compile time in rough units: an expression node is 1."""
 
+
+K = TypeVar("K", bound=Kernel)
+S = TypeVar("S")
 
 Emit = Callable[[ModuleBuilder, str], EmittedKernel]
 """Emits the functions of a kernel, whose names begin with a symbol, into a module."""
@@ -79,32 +83,36 @@ def driver_code(kernel: ContractionKernel, target: TargetSpec, call: DriverCall)
     return CodePlan(kernel, KERNEL_WEIGHT, emit)
 
 
+def _scheduled(
+    emit_kernel: Callable[[ModuleBuilder, str, K, S, TargetSpec], EmittedKernel],
+    kernel: K,
+    schedule: S,
+    target: TargetSpec,
+    weight: int,
+) -> CodePlan:
+    """Return the plan of a kernel that is emitted by its schedule."""
+
+    def emit(module: ModuleBuilder, symbol: str) -> EmittedKernel:
+        return emit_kernel(module, symbol, kernel, schedule, target)
+
+    return CodePlan(kernel, weight, emit)
+
+
 def contraction_code(
     kernel: ContractionKernel, target: TargetSpec, schedule: ContractionSchedule
 ) -> CodePlan:
     """Return the plan of a contraction with loops and micro-kernels of its own."""
-
-    def emit(module: ModuleBuilder, symbol: str) -> EmittedKernel:
-        return emit_contraction_kernel(module, symbol, kernel, schedule, target)
-
-    return CodePlan(kernel, CONTRACTION_WEIGHT, emit)
+    return _scheduled(emit_contraction_kernel, kernel, schedule, target, CONTRACTION_WEIGHT)
 
 
 def attention_code(
     kernel: AttentionKernel, target: TargetSpec, schedule: AttentionSchedule
 ) -> CodePlan:
     """Return the plan of attention: loops of its own on the micro-kernels of contractions."""
-
-    def emit(module: ModuleBuilder, symbol: str) -> EmittedKernel:
-        return emit_attention_kernel(module, symbol, kernel, schedule, target)
-
-    return CodePlan(kernel, CONTRACTION_WEIGHT, emit)
+    return _scheduled(emit_attention_kernel, kernel, schedule, target, CONTRACTION_WEIGHT)
 
 
 def sort_code(kernel: SortKernel, target: TargetSpec, schedule: SortSchedule) -> CodePlan:
     """Return the plan of a merge sort with the kernel's comparator in it."""
-
-    def emit(module: ModuleBuilder, symbol: str) -> EmittedKernel:
-        return emit_sort_kernel(module, symbol, kernel, schedule, target)
-
-    return CodePlan(kernel, KERNEL_WEIGHT + len(walk(kernel.exprs)), emit)
+    weight = KERNEL_WEIGHT + len(walk(kernel.exprs))
+    return _scheduled(emit_sort_kernel, kernel, schedule, target, weight)

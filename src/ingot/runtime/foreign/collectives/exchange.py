@@ -97,6 +97,24 @@ def pass_turns_while(visit: Visit, fibers: Fibers, word: Atomic[i32], value: i32
     return DONE
 
 
+@inlined
+def is_patience_over(meeting: Rendezvous, turns: i64) -> bool:
+    """Return whether a device that has waited so many turns gives up."""
+    return turns > meeting.patience + _SPINS
+
+
+@native
+def wait_slice(word: Atomic[i32], value: i32, turns: i64) -> None:
+    """Wait for one more turn while `word` is `value`: a pause first, later a slice of sleep."""
+    if turns < _SPINS:
+        pause()
+        return
+    limit = Array[i64].on_stack(2)
+    limit[0] = 0
+    limit[1] = SLICE_NANOSECONDS
+    futex_wait_until(word, value, limit)
+
+
 @native
 def wait_while(visit: Visit, word: Atomic[i32], value: i32) -> i32:
     """Wait while `word` is `value`; return `DONE`, or the status of giving up."""
@@ -104,20 +122,14 @@ def wait_while(visit: Visit, word: Atomic[i32], value: i32) -> i32:
     fibers = meeting.fibers
     if fibers is not None:
         return pass_turns_while(visit, fibers, word, value)
-    limit = Array[i64].on_stack(2)
-    limit[0] = 0
-    limit[1] = SLICE_NANOSECONDS
     turns: i64 = 0
     while word.load() == value:
         if meeting.failed.load() != 0:
             return OTHER_FAILED
-        if turns > meeting.patience + _SPINS:
+        if is_patience_over(meeting, turns):
             fail(meeting)
             return TIMEOUT
-        if turns < _SPINS:
-            pause()
-        else:
-            futex_wait_until(word, value, limit)
+        wait_slice(word, value, turns)
         turns += 1
     return DONE
 

@@ -17,18 +17,16 @@ from ingot.native.pointers import Array, Pointer, sizeof
 from ingot.native.types import i32, i64
 from ingot.runtime.entries import ingot_execute
 from ingot.runtime.fibers import run_fibers
-from ingot.runtime.foreign.collectives.exchange import device_of, fail, note_culprit
-from ingot.runtime.foreign.collectives.records import (
-    DONE,
-    SLICE_NANOSECONDS,
-    TIMEOUT,
-    Rendezvous,
-    Turn,
+from ingot.runtime.foreign.collectives.exchange import (
+    device_of,
+    fail,
+    is_patience_over,
+    note_culprit,
+    wait_slice,
 )
+from ingot.runtime.foreign.collectives.records import DONE, TIMEOUT, Rendezvous, Turn
 from ingot.runtime.records import Buffers, Program
-from ingot.runtime.sync import EVERYBODY, futex_wait_until, futex_wake, lock, pause, unlock
-
-_SPINS = 200
+from ingot.runtime.sync import EVERYBODY, futex_wake, lock, unlock
 
 
 @native
@@ -67,19 +65,13 @@ def withdraw(meeting: Rendezvous) -> bool:
 @native
 def wait_for_turn(meeting: Rendezvous, seen: i32) -> bool:
     """Wait until the parts have run; return False if this device gave up before that."""
-    limit = Array[i64].on_stack(2)
-    limit[0] = 0
-    limit[1] = SLICE_NANOSECONDS
-    pauses: i64 = 0
+    turns: i64 = 0
     while meeting.rounds.load() == seen:
-        gives_up = meeting.failed.load() != 0 or pauses > meeting.patience + _SPINS
+        gives_up = meeting.failed.load() != 0 or is_patience_over(meeting, turns)
         if gives_up and withdraw(meeting):
             return False
-        if pauses < _SPINS:
-            pause()
-        else:
-            futex_wait_until(meeting.rounds, seen, limit)
-        pauses += 1
+        wait_slice(meeting.rounds, seen, turns)
+        turns += 1
     return True
 
 
