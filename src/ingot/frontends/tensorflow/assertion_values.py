@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ingot.frontends.tensorflow.body import DROPPED_ATTRIBUTES
+from ingot.frontends.tensorflow.capture import function_attributes
 from ingot.frontends.tensorflow.lowering.control_flow import COMPUTED
 from ingot.frontends.tensorflow.modules import context, errors, execute, function_pb2
 from ingot.frontends.tensorflow.variables import CALLS, READS, is_stateful
@@ -84,9 +85,8 @@ def _inside(node: Any) -> Iterator[Any]:
     while pending:
         item = pending.pop()
         yield item
-        values = item.attr.values()
-        for called in (one.name for value in values for one in (value.func, *value.list.func)):
-            if called and called not in seen and runtime.has_function(called):
+        for called in (named.name for named in function_attributes(item)):
+            if called not in seen and runtime.has_function(called):
                 seen.add(called)
                 pending.extend(runtime.get_function_def(called).node_def)
 

@@ -170,6 +170,12 @@ def called_functions(attributes: Mapping[str, Attribute]) -> Iterator[str]:
             yield from (item.name for item in value if isinstance(item, FunctionRef))
 
 
+def function_attributes(proto: Any) -> list[Any]:
+    """Return the NameAttrLists among the attributes of a NodeDef, which name functions."""
+    values = proto.attr.values()
+    return [item for value in values for item in (value.func, *value.list.func) if item.name]
+
+
 def tensor_type(tensor: Any) -> TensorType:
     """Return a symbolic tensor's element type and static shape."""
     rank = tensor.shape.rank

@@ -21,6 +21,7 @@ from ingot.frontends.tensorflow.body import Body, type_number
 from ingot.frontends.tensorflow.capture import (
     called_functions,
     definition_of,
+    function_attributes,
     graph_of,
     handle_type,
     op_output_names,
@@ -55,8 +56,7 @@ def _lowers_control_flow() -> bool:
 
 def _called(proto: Any) -> frozenset[str]:
     """Return the functions that a NodeDef's attributes name."""
-    values = proto.attr.values()
-    return frozenset(item.name for v in values for item in (v.func, *v.list.func) if item.name)
+    return frozenset(item.name for item in function_attributes(proto))
 
 
 @record
@@ -196,10 +196,8 @@ class _Writer:
                     written.attr[key].CopyFrom(value)
             if proto.op in _CONTROL_FLOW and _LOWERS not in proto.attr:
                 written.attr[_LOWERS].b = _lowers_control_flow()
-        for value in written.attr.values():
-            for called in (value.func, *value.list.func):
-                if called.name in names:
-                    called.name = names[called.name]
+        for called in function_attributes(written):
+            called.name = names.get(called.name, called.name)
         for index, name in enumerate(op_output_names(node.op, node.attributes)):
             self._tensors[TensorRef(node.name, index)] = f"{node.name}:{name}"
 

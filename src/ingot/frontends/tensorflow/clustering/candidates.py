@@ -15,6 +15,7 @@ from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from ingot.frontends.tensorflow.capture import function_attributes
 from ingot.frontends.tensorflow.clustering.flags import VARIABLE, ClusteringFlags
 from ingot.frontends.tensorflow.clustering.fused_ops import is_fused, parts_of
 from ingot.frontends.tensorflow.clustering.graph import CONST, Graph
@@ -199,12 +200,7 @@ def _has_cycle(calls: Mapping[str, Sequence[str]]) -> bool:
 def called_functions(node: Any, library: Container[str]) -> list[str]:
     """Return the names of the functions that a node calls: its op, or among its attributes."""
     names: list[str] = [node.op] if node.op in library else []
-    for value in node.attr.values():
-        if value.WhichOneof("value") == "func":
-            names.append(value.func.name)
-        elif value.WhichOneof("value") == "list":
-            names.extend(item.name for item in value.list.func)
-    return names
+    return [*names, *(item.name for item in function_attributes(node))]
 
 
 def _has_numbers(function: Any) -> bool:
