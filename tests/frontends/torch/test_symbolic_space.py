@@ -107,6 +107,18 @@ def test_the_last_nan_of_a_window_is_found():
     assert_runs_same(pooled, compiled, x)
 
 
+def test_the_first_of_equal_elements_of_a_window_is_found():
+    def pooled(x):
+        return functional.adaptive_max_pool2d(x, 2, return_indices=True)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(pooled, backend="ingot", dynamic=True, fullgraph=True)
+    x = _image(7, 9).round()
+    x[0, 0, 0, 3] = x[0, 0, 2, 0] = x[1, 1, 4, 8] = x[1, 1, 6, 5] = 9
+    x[1, 0] = -float("inf")
+    assert_runs_same(pooled, compiled, x)
+
+
 @pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16, torch.uint8])
 def test_types_of_resampled_images(kind):
     def resized(x):

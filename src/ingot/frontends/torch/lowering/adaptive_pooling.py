@@ -121,11 +121,7 @@ def _greatest(
         x, numbers = at_greatest(b, x, numbers, -1, window, takes_nan=True)
         return x, b.convert_to(numbers, S64)
     lowest = neutral("maximum", x.shape.dtype)
-    axes = list(range(first, len(dims)))
-    if not all(isinstance(extent, int) for extent in (*dims[first:], *size)):
-        # Loops over windows find the first of equal elements: its row counts before its column.
-        axes.reverse()
-    for axis in axes:
+    for axis in range(first, len(dims)):
         extent, target = dims[axis], size[axis - first]
         if not (isinstance(extent, int) and isinstance(target, int)):
             x, numbers = adaptive_windows.greatest(b, x, numbers, axis, target)

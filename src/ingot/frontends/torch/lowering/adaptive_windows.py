@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from ingot.frontends.building.arrays import ArrayBuilder, counts_up
 from ingot.frontends.building.indexing import take
+from ingot.frontends.building.pooling import is_beaten
 from ingot.frontends.torch.sizes import Size
 from ingot.hlo.dtype import S64, DType
 from ingot.hlo.instruction import Instruction
@@ -86,18 +87,16 @@ def sums(b: ArrayBuilder, x: Instruction, axis: int, count: Size) -> Instruction
 def greatest(
     b: ArrayBuilder, x: Instruction, numbers: Instruction, axis: int, count: Size
 ) -> tuple[Instruction, Instruction]:
-    """Return each window's greatest element and the first of its numbers; NaN is greatest.
+    """Return each window's greatest element and the least of its numbers; NaN is greatest.
 
-    Of several NaN the last one is found, as in PyTorch.
+    Of several NaN the one with the greatest number is found, as in PyTorch.
     """
 
     def fold(
         b: ArrayBuilder, old: Sequence[Instruction], new: Sequence[Instruction]
     ) -> Sequence[Instruction]:
-        wins = b.compare(new[0], old[0], direction="GT")
-        if x.shape.dtype.is_float:
-            wins = b.or_(wins, b.compare(new[0], new[0], direction="NE"))
-        wins = b.or_(wins, b.compared("LT", old[1], 0))
+        none = b.like(0, old[1].shape)
+        wins = is_beaten(b, (old[0], old[1]), (new[0], new[1]), none)
         return [b.select(wins, one, other) for one, other in zip(new, old, strict=True)]
 
     starts = [b.scalar(0, x.shape.dtype), b.constant(-1, numbers.shape.dtype)]
