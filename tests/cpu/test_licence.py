@@ -73,4 +73,64 @@ def test_what_follows_a_product_is_rounded_one_by_one() -> None:
 @pytest.mark.parametrize("fp", ["exact", "default"])
 def test_the_licence_is_written_in_the_code(fp: str) -> None:
     executable = ingot.compile(LOOP.format(type="f32"), fp=fp)
-    assert ("fmul contract" in executable.as_text("llvm")) == (fp == "default")
+    assert ("@llvm.fmuladd" in executable.as_text("llvm")) == (fp == "default")
+
+
+ROWS = """HloModule m
+
+larger {{
+  a = {type}[] parameter(0)
+  b = {type}[] parameter(1)
+  ROOT r = {type}[] maximum(a, b)
+}}
+
+ENTRY e {{
+  x = {type}[64,300] parameter(0)
+  y = {type}[64,300] parameter(1)
+  c = {type}[64,300] parameter(2)
+  t = {type}[64,300] {function}(y)
+  p = {type}[64,300] multiply(x, t)
+  s = {type}[64,300] {sum}
+  least = {type}[] constant(-inf)
+  top = {type}[64] reduce(s, least), dimensions={{1}}, to_apply=larger
+  tops = {type}[64,300] broadcast(top), dimensions={{0}}
+  found = pred[64,300] compare(s, tops), direction=EQ
+  {others}
+  ROOT r = (pred[64,300], {results}) tuple(found, other)
+}}"""
+
+OTHER_USES = {
+    "stored": ("other = {type}[64,300] copy(p)", "{type}[64,300]"),
+    "sorted": (
+        "other = {type}[64,300] sort(p), dimensions={{1}}, to_apply=less",
+        "{type}[64,300]",
+    ),
+    "moved and stored": (
+        "other = {type}[300,64] transpose(p), dimensions={{1,0}}",
+        "{type}[300,64]",
+    ),
+    "product": (
+        "other = {type}[64,64] dot(p, p), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}",
+        "{type}[64,64]",
+    ),
+    "two sums": ("other = {type}[64,300] subtract(p, y)", "{type}[64,300]"),
+}
+LESS = """HloModule m
+
+less {{
+  k = {type}[] parameter(0)
+  l = {type}[] parameter(1)
+  ROOT o = pred[] compare(k, l), direction=LT
+}}"""
+
+
+@pytest.mark.parametrize("element", ["f32", "f64"])
+@pytest.mark.parametrize("sum", ["add(p, c)", "add(c, p)", "subtract(p, c)", "subtract(c, p)"])
+@pytest.mark.parametrize("function", ["negate", "tanh"])
+@pytest.mark.parametrize("use", OTHER_USES)
+def test_every_row_holds_its_maximum(element: str, sum: str, function: str, use: str) -> None:
+    others, results = (text.format(type=element) for text in OTHER_USES[use])
+    text = ROWS.format(type=element, function=function, sum=sum, others=others, results=results)
+    module = ingot.parse_hlo(LESS.format(type=element) + text.removeprefix("HloModule m"))
+    found, _ = ingot.compile(module)(*_inputs(module))
+    assert np.asarray(found).any(axis=1).all()

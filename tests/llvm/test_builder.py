@@ -212,18 +212,38 @@ def test_operands_of_two_types_are_refused_at_the_emitter() -> None:
             emit(*f.params)
 
 
-def test_fast_math_flags_are_the_builders_or_the_ops() -> None:
-    f = ModuleBuilder("m").function("f", VOID, [("x", F32)])
-    x = f.params[0]
-    f.mul(x, x)
-    f.fast_math = "contract"
-    f.mul(x, x)
-    f.add(x, x, "")
-    assert [line.split("=")[1].split()[:2] for line in f.lines] == [
-        ["fmul", "float"],
-        ["fmul", "contract"],
-        ["fadd", "float"],
+def contracted_lines(contracts: bool) -> list[str]:
+    """Return the ops of x + x * y, x * y - x, x - x * y, x * y + x * y and x - y."""
+    module = ModuleBuilder("m")
+    module.contracts = contracts
+    f = module.function("f", VOID, [("x", F32), ("y", F32)])
+    x, y = f.params
+    product = f.contractible_mul(x, y)
+    f.contracted_add(x, product)
+    f.contracted_sub(product, x)
+    f.contracted_sub(x, product)
+    f.contracted_add(product, product)
+    f.contracted_sub(x, y)
+    return [line.split("=")[1].split("(")[0].strip() for line in f.lines]
+
+
+def test_a_sum_is_contracted_with_its_product_whoever_else_uses_that() -> None:
+    multiply_add = "call float @llvm.fmuladd.f32"
+    assert contracted_lines(contracts=True) == [
+        "fmul float %x, %y",
+        multiply_add,
+        "fneg float %x",
+        multiply_add,
+        "fneg float %y",
+        multiply_add,
+        multiply_add,
+        "fsub float %x, %y",
     ]
+
+
+def test_no_sum_is_contracted_where_each_op_is_rounded() -> None:
+    opcodes = [line.split()[0] for line in contracted_lines(contracts=False)]
+    assert opcodes == ["fmul", "fadd", "fsub", "fsub", "fadd", "fsub"]
 
 
 def test_a_declaration_is_written_once() -> None:

@@ -194,14 +194,6 @@ def test_remainder_is_exact_where_the_quotient_is_huge(dtype: type) -> None:
     np.testing.assert_array_equal(evaluate("remainder", x, y), np.fmod(x, y))
 
 
-def test_fast_math_of_the_builder_does_not_reach_the_formulas() -> None:
-    f = ModuleBuilder("m").function("f", VOID, [("x", F32)])
-    f.fast_math = "reassoc contract"
-    for name in UNARY:
-        MATH[name](f, f.params[0])
-    assert not any("reassoc" in line for line in f.lines)
-
-
 def test_no_function_calls_libm_where_the_cpu_has_fma() -> None:
     from ingot.llvm.elf import ElfObject
     from ingot.llvm.jit import compile_object

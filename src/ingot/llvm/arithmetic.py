@@ -3,8 +3,8 @@
 
 A mixin over `Lanes`. Every op works on scalars and on vectors of any lane count.
 Invariants: ill-typed operands are refused where the op is emitted; integer ops carry no
-`nsw`/`nuw`, so overflow wraps as HLO requires; float ops carry the builder's `fast_math` flags
-(none by default), or the `flags` of the call.
+`nsw`/`nuw`, so overflow wraps as HLO requires; float ops carry no fast-math flags, so LLVM keeps
+each rounding. The ops that may be rounded together are named `contracted`.
 """
 
 from __future__ import annotations
@@ -72,25 +72,21 @@ class Arithmetic(Lanes):
             return known
         return self.define_once(type, f"{opcode} {type.text} {a.text}, {b.text}")
 
-    def _float(self, opcode: str, a: Value, b: Value, flags: str | None) -> Value:
-        flags = self.fast_math if flags is None else flags
-        return self.binary(f"{opcode} {flags}" if flags else opcode, a, b)
-
-    def add(self, a: Value, b: Value, flags: str | None = None) -> Value:
+    def add(self, a: Value, b: Value) -> Value:
         """Return a + b."""
-        return self._float("fadd", a, b, flags) if a.type.is_float else self.binary("add", a, b)
+        return self.binary("fadd" if a.type.is_float else "add", a, b)
 
-    def sub(self, a: Value, b: Value, flags: str | None = None) -> Value:
+    def sub(self, a: Value, b: Value) -> Value:
         """Return a - b."""
-        return self._float("fsub", a, b, flags) if a.type.is_float else self.binary("sub", a, b)
+        return self.binary("fsub" if a.type.is_float else "sub", a, b)
 
-    def mul(self, a: Value, b: Value, flags: str | None = None) -> Value:
+    def mul(self, a: Value, b: Value) -> Value:
         """Return a * b."""
-        return self._float("fmul", a, b, flags) if a.type.is_float else self.binary("mul", a, b)
+        return self.binary("fmul" if a.type.is_float else "mul", a, b)
 
-    def div(self, a: Value, b: Value, flags: str | None = None) -> Value:
+    def div(self, a: Value, b: Value) -> Value:
         """Return the float quotient a / b."""
-        return self._float("fdiv", a, b, flags)
+        return self.binary("fdiv", a, b)
 
     def frem(self, a: Value, b: Value) -> Value:
         """Return LLVM's frem: a libm call per lane; `math.remainder` has our own."""
@@ -127,6 +123,37 @@ class Arithmetic(Lanes):
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """Return a * b + c, rounded once; a libm call where the CPU has no FMA."""
         return self.intrinsic("llvm.fma", a.type, [a, b, c])
+
+    def contractible_mul(self, a: Value, b: Value) -> Value:
+        """Return a * b, which a `contracted_add` or `contracted_sub` may round with its sum."""
+        product = self.mul(a, b)
+        if self.module.contracts:
+            self._factors[product.text] = (a, b)
+        return product
+
+    def contracted_add(self, a: Value, b: Value) -> Value:
+        """Return a + b, one operation with the product that a or else b is.
+
+        It depends on how the operands were computed alone. LLVM's own contraction also depends on
+        the other users of the product, so that a value which two kernels compute may differ.
+        """
+        if (factors := self._factors.get(a.text)) is not None:
+            return self._multiply_add(*factors, b)
+        if (factors := self._factors.get(b.text)) is not None:
+            return self._multiply_add(*factors, a)
+        return self.add(a, b)
+
+    def contracted_sub(self, a: Value, b: Value) -> Value:
+        """Return a - b, one operation with the product that a or else b is."""
+        if (factors := self._factors.get(a.text)) is not None:
+            return self._multiply_add(*factors, self.neg(b))
+        if (factors := self._factors.get(b.text)) is not None:
+            return self._multiply_add(factors[0], self.neg(factors[1]), a)
+        return self.sub(a, b)
+
+    def _multiply_add(self, a: Value, b: Value, c: Value) -> Value:
+        """Return a * b + c: rounded once where the target has FMA, else twice."""
+        return self.intrinsic("llvm.fmuladd", a.type, [a, b, c])
 
     def and_(self, a: Value, b: Value) -> Value:
         """Return the bitwise and."""
@@ -294,7 +321,7 @@ class Arithmetic(Lanes):
                 raise InternalError(f"a float reduction needs a power of two, not {a.type.lanes}")
             lanes //= 2
             low, high = self.slice_lanes(a, 0, lanes), self.slice_lanes(a, lanes, lanes)
-            a = self._float(opcode, low, high, None)
+            a = self.binary(opcode, low, high)
         return a
 
 

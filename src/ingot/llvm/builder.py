@@ -51,8 +51,8 @@ CONSTANT_BYTES = 64
 class FunctionBuilder(Control):
     """One function under construction: every op of the families, and its parameters.
 
-    `fast_math` holds the flags that float ops get ("", "contract", "reassoc nsz", ...). Ops whose
-    operands have types that do not fit raise InternalError, with the types and the function's name.
+    Ops whose operands have types that do not fit raise InternalError, with the types and the
+    function's name.
     """
 
     __slots__ = ("_constants", "_head", "_is_quick", "owner", "reference")
@@ -131,12 +131,12 @@ class ModuleBuilder(ModuleState):
     """A module under construction.
 
     Attributes:
-        contraction: the flags of products and sums of floats: "contract", or "" for none.
+        contracts: whether a product and a sum of floats may be one operation, rounded once.
         imports: whether the linker provides its subroutines.
         imported: the imported subroutines that it calls, by name.
     """
 
-    __slots__ = ("_functions", "contraction", "imported", "imports")
+    __slots__ = ("_functions", "imported", "imports")
 
     def __init__(
         self,
@@ -149,7 +149,6 @@ class ModuleBuilder(ModuleState):
         """Start an empty module for `architecture` ("x86" or "nvptx"); see `ModuleState`."""
         super().__init__(name, architecture, vector_bits)
         self._functions: dict[str, FunctionBuilder] = {}
-        self.contraction = "contract"
         self.imports = imports
         self.imported: dict[str, Subroutine] = {}
 
@@ -157,7 +156,7 @@ class ModuleBuilder(ModuleState):
     def for_target(name: str, target: TargetSpec, *, imports: bool = False) -> ModuleBuilder:
         """Start an empty module of code for a target."""
         made = ModuleBuilder(name, target.architecture, target.vector_bits, imports=imports)
-        made.contraction = "contract" if target.contracts else ""
+        made.contracts = target.contracts
         return made
 
     def function(

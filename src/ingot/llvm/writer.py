@@ -29,6 +29,7 @@ class ModuleState:
         "_metadata",
         "_metadata_ids",
         "architecture",
+        "contracts",
         "intrinsics",
         "name",
         "vector_bits",
@@ -40,6 +41,7 @@ class ModuleState:
         `vector_bits`: bits of the target's vector registers; masked accesses are split into pieces
         of that size (0: not split).
         """
+        self.contracts = True
         self.name = name
         self.architecture = architecture
         self.vector_bits = vector_bits
@@ -89,12 +91,12 @@ class FunctionWriter:
     __slots__ = (
         "_blocks",
         "_count",
+        "_factors",
         "_first",
         "_joined",
         "_known",
         "_off",
         "block_name",
-        "fast_math",
         "lines",
         "module",
         "name",
@@ -112,13 +114,13 @@ class FunctionWriter:
         self.return_type = return_type
         self.params = params
         self.lines: list[str] = []
-        self.fast_math = ""
         self.block_name = "entry"
         self.terminated = False
         self._first: list[str] = []
         self._joined: dict[str, list[Value]] = {}
         self._known: dict[str, Value] = {}
         self._off: dict[str, tuple[bool, ...]] = {}
+        self._factors: dict[str, tuple[Value, Value]] = {}
         self._count = 0
         self._blocks = 0
 

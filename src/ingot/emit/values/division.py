@@ -95,7 +95,7 @@ def _by_floats(f: FunctionBuilder, x: Value, y: Value, element: DType, floats: l
     else:
         a, b = f.uitofp(x, wide), f.uitofp(y, wide)
     more = MORE_THAN_ONE[floats]
-    ratio = f.mul(a, f.div(f.const(wide, more), b, ""), "")
+    ratio = f.mul(a, f.div(f.const(wide, more), b))
     is_whole = element.is_signed or x.type.element.bits < 32
     whole = f.fptosi(ratio, words) if is_whole else f.fptoui(ratio, words)
     quotient = whole if x.type == words else f.trunc(whole, x.type)
@@ -116,13 +116,13 @@ def _unsigned(f: FunctionBuilder, x: Value, y: Value) -> Parts:
     """Divide integers of 64 bits by way of reciprocals."""
     floats = x.type.with_element(lt.F64)
     zero, one = f.const(x.type, 0), f.const(x.type, 1)
-    reciprocal = f.div(f.const(floats, 1.0), f.uitofp(y, floats), "")
+    reciprocal = f.div(f.const(floats, 1.0), f.uitofp(y, floats))
     # Four roundings: at most 2^13 off, so the remainder fits 63 bits where y does.
-    guess = f.mul(f.uitofp(x, floats), reciprocal, "")
+    guess = f.mul(f.uitofp(x, floats), reciprocal)
     guess = f.intrinsic("llvm.minnum", floats, [guess, f.const(floats, BELOW_LIMIT)])
     quotient = f.fptoui(guess, x.type)
     left = f.sub(x, f.mul(quotient, y))
-    more = f.fptosi(f.mul(f.sitofp(left, floats), reciprocal, ""), x.type)
+    more = f.fptosi(f.mul(f.sitofp(left, floats), reciprocal), x.type)
     quotient, left = f.add(quotient, more), f.sub(left, f.mul(more, y))
     over, under = f.icmp("sge", left, y), f.icmp("slt", left, zero)
     step = f.select(over, one, f.select(under, f.const(x.type, -1), zero))

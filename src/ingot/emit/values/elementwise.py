@@ -2,8 +2,8 @@
 """Elementwise ops on register values: one table row per opcode, any lane count.
 
 Semantics follow the StableHLO specification where LLVM leaves things undefined: division by zero,
-shifts out of range, conversions out of range. Float add and multiply may contract to fma where the
-target says so (`TargetSpec.contracts`). Transcendental functions come from `llvm.math`.
+shifts out of range, conversions out of range. A sum of a product is one fma where the target says
+so (`TargetSpec.contracts`). Transcendental functions come from `llvm.math`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _float_or_int(float_name: str, int_name: str, pred_name: str) -> Row:
         if op.dtype is PRED:
             return getattr(op.f, pred_name)(op.x, op.y)
         if op.dtype.is_float:
-            return getattr(op.f, float_name)(op.x, op.y, op.f.owner.contraction)
+            return getattr(op.f, float_name)(op.x, op.y)
         return getattr(op.f, int_name)(op.x, op.y)
 
     return row
@@ -328,7 +328,7 @@ def _reduce_precision(op: Op) -> Value:
 
 ROWS: dict[str, Row] = {
     "abs": _abs,
-    "add": _float_or_int("add", "add", "or_"),
+    "add": _float_or_int("contracted_add", "add", "or_"),
     "and": _bitwise("and_"),
     "bitcast-convert": _bitcast_convert,
     "clamp": _clamp,
@@ -342,7 +342,7 @@ ROWS: dict[str, Row] = {
     "is-finite": _is_finite,
     "maximum": _extremum("max"),
     "minimum": _extremum("min"),
-    "multiply": _float_or_int("mul", "mul", "and_"),
+    "multiply": _float_or_int("contractible_mul", "mul", "and_"),
     "negate": _negate,
     "not": _not,
     "or": _bitwise("or_"),
@@ -356,6 +356,6 @@ ROWS: dict[str, Row] = {
     "shift-right-arithmetic": _shift("ashr"),
     "shift-right-logical": _shift("lshr"),
     "sign": _sign,
-    "subtract": _float_or_int("sub", "sub", "xor"),
+    "subtract": _float_or_int("contracted_sub", "sub", "xor"),
     "xor": _bitwise("xor"),
 }

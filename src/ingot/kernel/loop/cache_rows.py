@@ -49,7 +49,7 @@ def _share(passes: list[Pass], earlier: int, later: int, number: int) -> list[Bu
     (axis,) = passes[later].axes
     assert isinstance(axis.extent, int)
     candidates = set(walk(passes[earlier].exprs))
-    shared = _shared(passes[later].exprs, candidates, axis.name)
+    shared = _shared(passes[later], candidates, axis.name)
     where = Dim.symbol(axis.name)
     replacements: dict[Expr, Expr] = {}
     stores: list[Store] = []
@@ -66,21 +66,34 @@ def _share(passes: list[Pass], earlier: int, later: int, number: int) -> list[Bu
     return buffers
 
 
-def _shared(roots: tuple[Expr, ...], candidates: set[Expr], axis: str) -> list[Expr]:
-    """Return the largest expensive expressions under `roots` that are candidates too."""
+def _shared(later: Pass, candidates: set[Expr], axis: str) -> list[Expr]:
+    """Return the largest expensive expressions of a pass that are candidates too.
+
+    Of a product that is added to something it is the factors: the sum is rounded once.
+    """
     found: dict[Expr, None] = {}
     seen: set[Expr] = set()
-    stack = list(roots)
+    stack = list(later.exprs)
+    added = _added(later)
     while stack:
         item = stack.pop()
         if item in seen or axis not in item.axes:
             continue
         seen.add(item)
-        if item in candidates and any(_is_expensive(node) for node in walk((item,))):
+        is_shared = item in candidates and any(_is_expensive(node) for node in walk((item,)))
+        if is_shared and item not in added:
             found[item] = None
         else:
             stack.extend(item.args)
     return list(found)
+
+
+def _added(item: Pass) -> set[Expr]:
+    """Return the products that a pass adds to something."""
+    sums = [node for node in walk(item.exprs) if node.op in ("add", "subtract")]
+    operands = [operand for node in sums for operand in node.args]
+    operands += [value for reduction in item.reductions for value in reduction.inputs]
+    return {operand for operand in operands if operand.op == "multiply"}
 
 
 def _is_expensive(node: Expr) -> bool:

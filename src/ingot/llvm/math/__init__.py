@@ -5,8 +5,8 @@ Callers look a function up in `MATH` by HLO opcode and call it with the builder 
 (f16 and bf16 operands are widened first, `math.half`). No libm is called. Each row states the
 error bound in ulp that the tests hold, for every input, denormals and specials included.
 
-Invariant: a function's bits depend on its operand alone, not on the lane count, nor on the
-builder's fast-math flags. With and without FMA the last bit may differ.
+Invariant: a function's bits depend on its operand alone, not on the lane count. With and without
+FMA the last bit may differ.
 
 Example:
     >>> from ingot.llvm.builder import ModuleBuilder

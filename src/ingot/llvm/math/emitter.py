@@ -2,7 +2,7 @@
 """The vocabulary of the math functions: float arithmetic over one type, exact sums and products.
 
 `MathEmitter` wraps a `FunctionBuilder` for one scalar or vector float type, so that a math function
-reads as its formula. Invariant: no fast-math flags and no intrinsics that round differently from
+reads as its formula. Invariant: no contracted op and no intrinsic that rounds differently from
 target to target, so a function gives the same bits for every lane count.
 """
 
@@ -77,19 +77,19 @@ class MathEmitter:
 
     def add(self, a: Value, b: Value) -> Value:
         """Return a + b."""
-        return self.builder.add(a, b, "")
+        return self.builder.add(a, b)
 
     def sub(self, a: Value, b: Value) -> Value:
         """Return a - b."""
-        return self.builder.sub(a, b, "")
+        return self.builder.sub(a, b)
 
     def mul(self, a: Value, b: Value) -> Value:
         """Return a * b."""
-        return self.builder.mul(a, b, "")
+        return self.builder.mul(a, b)
 
     def div(self, a: Value, b: Value) -> Value:
         """Return a / b."""
-        return self.builder.div(a, b, "")
+        return self.builder.div(a, b)
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """Return a * b + c: fused where the target has it, else rounded twice."""

@@ -32,7 +32,7 @@ def widen(f: FunctionBuilder, value: Value, has_f16c: bool) -> Value:
     sign = f.shl(f.and_(bits, const(integer, 0x8000)), const(integer, 16))
     size = f.shl(f.and_(bits, const(integer, 0x7FFF)), const(integer, 13))
     # As f32 bits the number is 2^112 too small, denormals included; the product is exact.
-    scaled = f.bitcast(f.mul(f.bitcast(size, type), const(type, 2.0**112), ""), integer)
+    scaled = f.bitcast(f.mul(f.bitcast(size, type), const(type, 2.0**112)), integer)
     special = f.icmp("uge", size, const(integer, 0x7C00 << 13))
     quiet = f.or_(size, const(integer, 0x7F800000))
     return f.bitcast(f.or_(f.select(special, quiet, scaled), sign), type)
@@ -106,7 +106,7 @@ def _f16_bits(f: FunctionBuilder, bits: Value) -> Value:
     rebias = const(integer, ((15 - 127) << 23) + 0xFFF)
     normal = f.lshr(f.add(size, f.add(odd, rebias)), const(integer, 13))
     # Adding 0.5 makes the FPU round at the f16 denormal's last bit.
-    shifted = f.add(f.bitcast(size, single), const(single, 0.5), "")
+    shifted = f.add(f.bitcast(size, single), const(single, 0.5))
     denormal = f.sub(f.bitcast(shifted, integer), const(integer, 0x3F000000))
     result = f.select(f.icmp("ult", size, const(integer, 113 << 23)), denormal, normal)
     overflow = f.icmp("uge", size, const(integer, 0x477FF000))

@@ -139,7 +139,7 @@ def _widen(f: FunctionBuilder, bits: Value, format: Minifloat) -> Value:
     size = f.add(f.shl(magnitude, number(23 - format.mantissa)), number(rebias))
     # A denormal: with the exponent of the least normal number, minus that number; exact.
     raised = f.bitcast(f.add(size, number(1 << 23)), single)
-    denormal = f.bitcast(f.sub(raised, const(single, format.least_normal), ""), integer)
+    denormal = f.bitcast(f.sub(raised, const(single, format.least_normal)), integer)
     is_denormal = f.icmp("ult", magnitude, number(1 << format.mantissa))
     size = f.select(is_denormal, denormal, size)
     if format.special is Special.IEEE:
@@ -172,7 +172,7 @@ def _narrow(f: FunctionBuilder, bits: Value, format: Minifloat) -> Value:
     normal = f.lshr(f.add(size, f.add(odd, number(rebias))), number(dropped))
     # Added to a number whose last bit is worth the least denormal, the FPU rounds there.
     magic = 2.0 ** (1 - format.bias + dropped)
-    moved = f.bitcast(f.add(f.bitcast(size, single), const(single, magic), ""), integer)
+    moved = f.bitcast(f.add(f.bitcast(size, single), const(single, magic)), integer)
     denormal = f.sub(moved, f.bitcast(const(single, magic), integer))
     is_denormal = f.icmp("ult", size, number((128 - format.bias) << 23))
     result = f.select(is_denormal, denormal, normal)

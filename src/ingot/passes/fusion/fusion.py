@@ -11,10 +11,12 @@ from __future__ import annotations
 from ingot.hlo.computation import Computation
 from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.fusion.decide import alone, decide
 from ingot.passes.fusion.groups import Decision
 from ingot.passes.fusion.outline import outline
+from ingot.passes.fusion.stored_products import stored_products
 from ingot.support.records import record
 
 CONTROL = ops_with(RegionKind.BRANCH, RegionKind.CALL)
@@ -50,6 +52,8 @@ class Fusion(Pass):
         for computation in controlled_computations(module):
             grouping = alone(computation) if is_left_out else decide(computation)
             decisions.extend(grouping.decisions)
-            changed |= outline(computation, grouping)
+            contracts = context.fp >= Fp.CONTRACT
+            stored = stored_products(grouping.group_of.values()) if contracts else ()
+            changed |= outline(computation, grouping, stored)
         context.remarks.extend(decisions)
         return changed

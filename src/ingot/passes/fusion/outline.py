@@ -7,11 +7,14 @@ parameter. Results replace the roots (through `get-tuple-element` when there are
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.structural import FusionAttributes, IndexAttributes
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
+from ingot.passes.fusion.stored_products import rounded
 
 _NAMES = {
     GroupKind.LOOP: "loop_fusion",
@@ -21,13 +24,20 @@ _NAMES = {
 }
 
 
-def outline(computation: Computation, grouping: Grouping) -> bool:
-    """Replace every group of `computation` by a fusion; return whether there was one."""
+def outline(
+    computation: Computation,
+    grouping: Grouping,
+    stored: Collection[Instruction] = (),
+) -> bool:
+    """Replace every group of `computation` by a fusion; return whether there was one.
+
+    `stored`: products that their users in any kernel take rounded (`stored_products`).
+    """
     order = {instruction: n for n, instruction in enumerate(computation.post_order())}
     groups = list(dict.fromkeys(grouping.group_of.values()))
     # Consumers first: a group's inputs are then still the original instructions.
     groups.sort(key=lambda group: -max([order[root] for root in group.roots]))
-    made = [(_outline_group(computation, group), group) for group in groups]
+    made = [(_outline_group(computation, group, stored), group) for group in groups]
     for fusion, group in made:
         _replace_roots(computation, fusion, group)
     for group in groups:
@@ -36,7 +46,9 @@ def outline(computation: Computation, grouping: Grouping) -> bool:
     return bool(groups)
 
 
-def _outline_group(computation: Computation, group: Group) -> Instruction:
+def _outline_group(
+    computation: Computation, group: Group, stored: Collection[Instruction]
+) -> Instruction:
     assert computation.module is not None
     name = f"fused_{_NAMES[group.kind].removesuffix('_fusion')}"
     fused = computation.module.take(Computation(name))
@@ -58,7 +70,9 @@ def _outline_group(computation: Computation, group: Group) -> Instruction:
             stack.append(item)
             stack += pending[::-1]
         else:
-            clones[item] = fused.copy_of(item, [clones[operand] for operand in inner])
+            clone = fused.copy_of(item, [clones[operand] for operand in inner])
+            is_used = item in stored and any(user in members for user in item.users)
+            clones[item] = rounded(clone) if is_used else clone
     roots = [clones[root] for root in group.roots]
     builder.build(roots[0] if len(roots) == 1 else builder.tuple(*roots))
     attributes = FusionAttributes(group.kind.value, fused)

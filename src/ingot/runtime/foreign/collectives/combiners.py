@@ -72,8 +72,7 @@ def _combined(
     if half is not None:
         left, right = (widen(f, each, has_f16c) for each in (left, right))
     if opcode in _METHODS:
-        method = getattr(f, _METHODS[opcode])
-        result = method(left, right, flags="") if element.is_float else method(left, right)
+        result = getattr(f, _METHODS[opcode])(left, right)
     else:
         word = _EXTREMA[opcode]
         sign = "s" if element.is_signed else "u"

@@ -18,7 +18,7 @@ def emit_all_finite(f: FunctionBuilder, real: Type, data: Value, count: Index) -
     def step(number: Value, values: list[Value]) -> list[Value]:
         at = f.load(real, f.gep(data, number, real))
         # x - x is 0 unless x is infinite or NaN.
-        return [f.and_(values[0], f.fcmp("oeq", f.sub(at, at, ""), f.zero(real)))]
+        return [f.and_(values[0], f.fcmp("oeq", f.sub(at, at), f.zero(real)))]
 
     return f.loop(0, count, 1, [f.const(I1, True)], step)[0]
 
