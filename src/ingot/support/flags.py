@@ -278,8 +278,9 @@ FP = Flag(
     _choice("exact", "default", "fast"),
     "exact, default or fast",
     "The floating-point licence. exact: each op rounds as it is written and no rewrite changes a "
-    "result; default: a product and a sum may be one operation, rounded once, and the products "
-    "that a loop adds up may be one product; fast: rewrites may regroup. With each, reductions and "
+    "result; default: a product and a sum are one operation, rounded once, in every kernel that "
+    "computes them, unless memory holds the product; and the products that a loop adds up may be "
+    "one product; fast: rewrites may regroup. With each, reductions and "
     "products of matrices add in lanes, in an order that sizes alone decide, and functions such as "
     "exp are within 2 ulp.",
 )
