@@ -4,8 +4,8 @@
 Objects for every instruction and every kernel of a program are made often. The constructor of
 `@dataclass(frozen=True)` calls `object.__setattr__` for each field and takes ten times as long as
 one that assigns. A record is frozen for the type checker, which checks all of `src/`, and a plain
-dataclass at run time. Its methods are made when they are first called, which makes the import of
-the compiler a third shorter.
+dataclass at run time. Its methods and the table of its fields are made when they are first used,
+which makes the import of the compiler a third shorter.
 
 Invariant: fields of a record are never assigned; its hash is that of its fields.
 
@@ -61,17 +61,72 @@ def record(
     """
 
     def make(cls: type[_Class]) -> type[_Class]:
-        own = set(vars(cls))
-        made = dataclass(
-            init=False, repr=False, eq=False, slots=True, kw_only=kw_only, weakref_slot=weakref_slot
-        )(cls)
-        wanted = ("__init__", "__repr__", *(("__eq__", "__hash__") if eq else ()))
-        for name in wanted:
+        made = _with_slots(cls, weakref_slot)
+        own = vars(cls)
+        for name in ("__init__", "__repr__", *(("__eq__", "__hash__") if eq else ())):
             if name not in own:
                 setattr(made, name, _MadeWhenUsed(made, name))
+        found = _FieldsWhenUsed(made, cls, kw_only)
+        setattr(made, _FIELDS, found)
+        setattr(made, _PARAMETERS, _PLAIN_PARAMETERS)
+        setattr(made, "__match_args__", _PositionalWhenUsed())
         return made
 
     return make if cls is None else make(cls)
+
+
+def _with_slots(cls: type[_Class], weakref_slot: bool) -> type[_Class]:
+    """Return the class once more, with a slot for each field that no base has."""
+    inherited = {name for base in cls.__mro__[1:-1] for name in vars(base).get("__slots__", ())}
+    names = [name for name, text in cls.__annotations__.items() if not _is_of_class(text)]
+    slots = [*names, "__weakref__"] if weakref_slot else names
+    left_out = {"__dict__", "__weakref__", *names}
+    contents = {name: value for name, value in vars(cls).items() if name not in left_out}
+    contents["__slots__"] = tuple([name for name in slots if name not in inherited])
+    made: Any = type(cls)(cls.__name__, cls.__bases__, contents)
+    made.__qualname__ = cls.__qualname__
+    return made
+
+
+def _is_of_class(annotation: object) -> bool:
+    return str(annotation).removeprefix("typing.").startswith("ClassVar")
+
+
+_FIELDS, _PARAMETERS = "__dataclass_fields__", "__dataclass_params__"
+"""Where `dataclasses` keeps what `fields`, `is_dataclass` and derived dataclasses ask for."""
+
+_PLAIN_PARAMETERS = getattr(dataclass(type("Plain", (), {})), _PARAMETERS)
+
+
+class _FieldsWhenUsed:
+    """The fields of a record by name, found by `dataclasses` when they are first asked for."""
+
+    __slots__ = ("_declared", "_kw_only", "_made")
+
+    def __init__(self, made: type, declared: type, kw_only: bool) -> None:
+        self._made = made
+        self._declared = declared
+        self._kw_only = kw_only
+
+    def __get__(self, instance: object, owner: type) -> dict[str, Field[Any]]:
+        found: dict[str, Field[Any]] = {}
+        for base in reversed(self._made.__mro__[1:]):
+            found |= getattr(base, _FIELDS, {})
+        names = ("__annotations__", "__doc__", "__module__", *self._declared.__annotations__)
+        own = {name: value for name, value in vars(self._declared).items() if name in names}
+        plain = dataclass(init=False, repr=False, eq=False, kw_only=self._kw_only)
+        found |= getattr(plain(type(self._made.__name__, (), own)), _FIELDS)
+        setattr(self._made, _FIELDS, found)
+        return found
+
+
+class _PositionalWhenUsed:
+    """The names of the arguments without keywords, for `match`."""
+
+    __slots__ = ()
+
+    def __get__(self, instance: object, owner: type) -> tuple[str, ...]:
+        return tuple([item.name for item in fields(owner) if item.init and not item.kw_only])
 
 
 class _MadeWhenUsed:
