@@ -11,7 +11,7 @@ from ingot.formats.stablehlo import parse_stablehlo, propagation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.verifier import verify
-from ingot.passes.spmd.partitioner import partition
+from ingot.passes.spmd.partition import partition
 
 ROWS = "{devices=[2,1,2]<=[4] last_tile_dim_replicate}"
 

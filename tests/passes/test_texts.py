@@ -31,7 +31,7 @@ from ingot.passes.fusion.attention import AttentionFusion
 from ingot.passes.fusion.fusion import Fusion
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
 from ingot.passes.simplify.while_trip_counts import WhileLoopTripCountAnnotator
-from ingot.passes.spmd.partitioner import partition
+from ingot.passes.spmd.partition import partition
 from ingot.semantics.device_groups import grid_of
 
 _HERE = Path(__file__).parent

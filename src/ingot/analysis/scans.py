@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ingot.evaluator import evaluate_computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.reduction import ReduceWindowAttributes
 from ingot.hlo.rewrite.pattern import splat_of
@@ -65,6 +64,9 @@ def _folds_padding(item: Instruction) -> bool:
         np.asarray(value, start.shape.dtype.numpy)
         for value, start in zip(values, starts, strict=True)
     ]
+    # Few programs have such a window; the evaluator takes as long to import as they to compile.
+    from ingot.evaluator import evaluate_computation
+
     folded = evaluate_computation(item.attributes.to_apply, [*scalars, *scalars])
     results = folded if isinstance(folded, tuple) else (folded,)
     pairs = zip(results, scalars, strict=True)

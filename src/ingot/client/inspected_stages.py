@@ -16,7 +16,6 @@ from ingot.client import analyses
 from ingot.client.inspected import InspectedProgram
 from ingot.client.options import AnyStage
 from ingot.client.profile import Profile, profile_of
-from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
@@ -129,6 +128,8 @@ class InspectedStages(analyses.Described, Generic[R, E]):
         """
         require_type(stage, str, "the stage")
         if stage == "hlo_before":
+            from ingot.formats.hlo_text import print_module
+
             return print_module(self.source, with_operand_shapes=operand_shapes)
         if stage == "stages":
             return str(self.program.code)

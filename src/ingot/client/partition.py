@@ -25,7 +25,7 @@ from ingot.client.options import ProgramLike, module_of
 from ingot.formats.load import data_of, has_global_shapes, sniff
 from ingot.hlo.module import Module
 from ingot.hlo.verifier import verify
-from ingot.passes.spmd.partitioner import partition as divide
+from ingot.passes.spmd.partition import partition as divide
 from ingot.semantics.device_groups import MOST_DEVICES, grid_of
 from ingot.support.arguments import require_type
 from ingot.support.diagnostics import ArgumentError

@@ -17,7 +17,6 @@ from typing import Any
 
 from ingot import __version__
 from ingot.client.container import pack, unpack
-from ingot.formats.hlo_text import parse_hlo, print_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
 from ingot.support.diagnostics import ParseError
@@ -45,6 +44,8 @@ class Saved:
 
 def write_saved(module: Module, fp: Fp, disabled: Iterable[str], threads: int | None) -> bytes:
     """Return a program and its compile options as bytes."""
+    from ingot.formats.hlo_text import print_module
+
     options = {"fp": fp.name, "disabled": sorted(disabled), "threads": threads}
     text = print_module(module).encode("utf-8", "surrogateescape")
     return pack(
@@ -58,6 +59,8 @@ def read_saved(data: bytes) -> Saved:
     Raises:
         ParseError: INGOT0128, the bytes are incomplete, or of another version of Ingot.
     """
+    from ingot.formats.hlo_text import parse_hlo
+
     try:
         version, options, text = unpack(_MAGIC, data, 3)
     except ValueError as error:

@@ -69,7 +69,7 @@ def record(
         found = _FieldsWhenUsed(made, cls, kw_only)
         setattr(made, _FIELDS, found)
         setattr(made, _PARAMETERS, _PLAIN_PARAMETERS)
-        setattr(made, "__match_args__", _PositionalWhenUsed())
+        setattr(made, _POSITIONAL, _PositionalWhenUsed())
         return made
 
     return make if cls is None else make(cls)
@@ -94,6 +94,8 @@ def _is_of_class(annotation: object) -> bool:
 
 _FIELDS, _PARAMETERS = "__dataclass_fields__", "__dataclass_params__"
 """Where `dataclasses` keeps what `fields`, `is_dataclass` and derived dataclasses ask for."""
+
+_POSITIONAL = "__match_args__"
 
 _PLAIN_PARAMETERS = getattr(dataclass(type("Plain", (), {})), _PARAMETERS)
 

@@ -31,7 +31,7 @@ from ingot.client.staged import StagedExecutable
 from ingot.formats.load import READERS, has_global_shapes, load, sniff
 from ingot.hlo.dtype import DTYPES
 from ingot.llvm.target import TargetSpec
-from ingot.passes.spmd.partitioner import partition
+from ingot.passes.spmd.partition import partition
 from ingot.passes.spmd.sharding import Sharding
 from ingot.runtime.native import native_runtime
 from ingot.semantics.device_groups import Grid, grid_of

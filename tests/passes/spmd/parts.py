@@ -8,7 +8,7 @@ import numpy as np
 from ingot.evaluator import evaluate, evaluate_replicated
 from ingot.formats.hlo_text import parse, print_module
 from ingot.hlo.verifier import verify
-from ingot.passes.spmd.partitioner import partition
+from ingot.passes.spmd.partition import partition
 from ingot.passes.spmd.sharding import Sharding
 
 

@@ -11,7 +11,7 @@ from ingot.formats.hlo_text import parse_hlo
 from ingot.hlo.builder import shape_of
 from ingot.passes.spmd import custom_partitioners
 from ingot.passes.spmd.custom_partitioners import OwnPartition, register_partitioner
-from ingot.passes.spmd.partitioner import partition
+from ingot.passes.spmd.partition import partition
 from ingot.passes.spmd.sharding import parse_sharding, replicated
 from ingot.support.diagnostics import UnsupportedError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ingot.formats.hlo_text import parse, print_module
 from ingot.hlo.verifier import verify
-from ingot.passes.spmd.partitioner import partition
+from ingot.passes.spmd.partition import partition
 
 ALIKE = "{unknown shard_as 3}"
 

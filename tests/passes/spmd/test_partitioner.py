@@ -8,7 +8,7 @@ from tests.passes.spmd.parts import check
 
 from ingot.formats.hlo_text import parse, print_module
 from ingot.hlo.verifier import verify
-from ingot.passes.spmd.partitioner import partition
+from ingot.passes.spmd.partition import partition
 from ingot.passes.spmd.sharding import parse_sharding, split_tuple
 from ingot.support.diagnostics import ParseError, UnsupportedError
 

@@ -16,7 +16,7 @@ from tests.passes.spmd.parts import part_of
 from ingot.evaluator import evaluate, evaluate_replicated
 from ingot.formats.hlo_text import parse, print_module
 from ingot.hlo.verifier import verify
-from ingot.passes.spmd.partitioner import partition
+from ingot.passes.spmd.partition import partition
 
 ROWS = "{devices=[2,1,2]<=[4] last_tile_dim_replicate}"
 COLUMNS = "{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}"

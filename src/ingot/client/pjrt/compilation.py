@@ -23,7 +23,7 @@ from ingot.hlo.module import Module
 from ingot.passes.expand.dynamic_boundary import pack_results
 from ingot.passes.layout.entry_layouts import store_in_layouts
 from ingot.passes.schedule.latency_hiding import LatencyHidingScheduler
-from ingot.passes.spmd.partitioner import partition
+from ingot.passes.spmd.partition import partition
 from ingot.semantics.buffer_donation import alias_donors, taken_donors
 from ingot.semantics.memory_kinds import read_memory_kinds
 from ingot.support.records import replace

@@ -18,6 +18,7 @@ from ingot.client.pjrt.objects import Client
 from ingot.client.pjrt.serialize import read_source
 from ingot.llvm.target import TargetSpec
 from ingot.support import xla_flags
+from ingot.support.collector import importing
 from ingot.support.records import replace
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def find_or_compile_source(
         origin = Origin(kept.facts.name, target, read, inspect)
         return kept.executable(origin), kept.boundary
 
-    from ingot.client.pjrt.compilation import compile_source, without_pairs
+    with importing():
+        from ingot.client.pjrt.compilation import compile_source, without_pairs
 
     if device == "cpu" and options.count > 1 and is_of_one_process(client, options):
         switches = without_pairs(switches)

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from itertools import count, takewhile
 from typing import Any
 
-from ingot.formats.hlo_text.reader import escape, is_value
 from ingot.formats.stablehlo.attributes import shardy
 from ingot.formats.stablehlo.binding import has_quantized_types, mlir
 from ingot.formats.stablehlo.locations import Locations
@@ -361,6 +360,8 @@ def kept_text(attribute: Any) -> str:
     Raises:
         ParseError: INGOT0125, it is neither.
     """
+    from ingot.formats.hlo_text.reader import escape, is_value
+
     if isinstance(attribute, mlir().ir.DictAttr):
         items = ((item.name, getattr(item.attr, "value", None)) for item in attribute)
         text = ",".join(f'{name}="{escape(str(value))}"' for name, value in items)

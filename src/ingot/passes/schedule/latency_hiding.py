@@ -21,6 +21,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ingot.analysis.aliasing import Value
 from ingot.analysis.liveness import forget_liveness
@@ -32,12 +33,14 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.transfer import AsyncAttributes, AsyncStartAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.schedule.estimates import Estimates
 from ingot.passes.schedule.problem import Problem, problems_of, typical
 from ingot.passes.schedule.scheduler import SCHEDULED
 from ingot.semantics.device_groups import grid_of
 from ingot.semantics.foreign_calls import CONTEXT, DONE, START
 from ingot.support.records import record
+
+if TYPE_CHECKING:
+    from ingot.passes.schedule.estimates import Estimates
 
 _LEAST_WORK = 20e-6
 """Seconds of other work that are worth a pair: handing data to another thread takes a few us."""
@@ -60,6 +63,8 @@ class LatencyHidingScheduler(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Reorder each computation that has collectives."""
+        from ingot.passes.schedule.estimates import Estimates
+
         estimates = Estimates(grid_of(module))
         found: list[tuple[Computation, _Order]] = []
         for problem in problems_of(module):

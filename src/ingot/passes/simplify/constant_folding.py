@@ -10,10 +10,10 @@ Source: xla/hlo/transforms/simplifiers/hlo_constant_folding.cc.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ingot.evaluator import Value, evaluate_instruction, evaluated_opcodes
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, Trait, ops_with
@@ -23,6 +23,9 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.fusion.recompute import LITERALS
 from ingot.support.records import record
+
+if TYPE_CHECKING:
+    from ingot.evaluator import Value
 
 _NEVER = ops_with(
     Trait.TUPLE,
@@ -67,7 +70,7 @@ class ConstantFolding(Pass):
         operands = [self._value(operand) for operand in instruction.operands]
         if any(operand is None for operand in operands):
             return False
-        result = evaluate_instruction(instruction, [o for o in operands if o is not None])
+        result = _evaluated(instruction, [o for o in operands if o is not None])
         build = Builder(instruction.computation, instruction.metadata)
         made = build.constant(Literal.of(result, instruction.shape.dtype))
         instruction.computation.replace(instruction, made)
@@ -85,9 +88,11 @@ class ConstantFolding(Pass):
             return False
         if not instruction.is_static:
             return False
-        if opcode not in evaluated_opcodes():
+        if _count(shape) > self.element_limit or _work(instruction) > self.work_limit:
             return False
-        return _count(shape) <= self.element_limit and _work(instruction) <= self.work_limit
+        from ingot.evaluator import evaluated_opcodes
+
+        return opcode in evaluated_opcodes()
 
     def _value(self, operand: Instruction) -> Value | None:
         """Return the value of an operand that is a constant or a small array made of one."""
@@ -98,16 +103,23 @@ class ConstantFolding(Pass):
         if operand.opcode == "constant":
             value = _literal_value(operand.attributes.literal)
         elif operand.opcode == "iota" and self._is_small(operand):
-            value = evaluate_instruction(operand, ())
+            value = _evaluated(operand, ())
         else:
             return None
         for broadcast in reversed(broadcasts):
-            value = evaluate_instruction(broadcast, (value,))
+            value = _evaluated(broadcast, (value,))
         return value
 
     def _is_small(self, operand: Instruction) -> bool:
         shape = operand.shape
         return shape.is_array and shape.is_static and _count(shape) <= self.virtual_limit
+
+
+def _evaluated(instruction: Instruction, operands: Sequence[Value]) -> Any:
+    """Return the value of an instruction; the evaluator is imported where there is one to fold."""
+    from ingot.evaluator import evaluate_instruction
+
+    return evaluate_instruction(instruction, operands)
 
 
 def _has_constant(instruction: Instruction) -> bool:

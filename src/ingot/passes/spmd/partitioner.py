@@ -23,40 +23,21 @@ from ingot.passes.simplify.calls import CallInliner
 from ingot.passes.simplify.unfolding import UnfoldingLimit
 from ingot.passes.spmd.annotations import ANNOTATION, Known, loosen_movements
 from ingot.passes.spmd.groups import Arrivals, settle_groups
+from ingot.passes.spmd.partition import Partitioned
 from ingot.passes.spmd.reshard import Channels, channels_of
-from ingot.passes.spmd.sharding import Sharding, parse_sharding, replicated, split_tuple
+from ingot.passes.spmd.sharding import Sharding, parse_sharding, split_tuple
 from ingot.passes.spmd.uneven import pad_uneven
 from ingot.passes.spmd.updates import select_updates
 from ingot.passes.spmd.walk import Walk, target_of
 from ingot.semantics.buffer_donation import drop_unequal_aliases
-from ingot.support.records import record
 
 
-@record
-class Partitioned:
-    """How the parameters and results of the entry are divided.
-
-    Attributes:
-        inspected: for each `InspectSharding` its config, and how the value is divided.
-        asks_host: whether the host partitioned an op itself, with a function of this process.
-    """
-
-    parameters: tuple[Sharding, ...]
-    results: tuple[Sharding, ...]
-    inspected: tuple[tuple[str, Sharding], ...] = ()
-    asks_host: bool = False
-
-
-def partition(module: Module, num_partitions: int) -> Partitioned:
-    """Rewrite `module` into the program of one of `num_partitions` devices.
+def partition_among(module: Module, num_partitions: int) -> Partitioned:
+    """Rewrite `module` into the program of one of several devices.
 
     Raises:
         UnsupportedError: INGOT0360, an op or a value cannot be divided as the program asks.
     """
-    if num_partitions == 1:
-        whole = replicated(1)
-        results = module.result_shape.elements if module.result_shape.is_tuple else (None,)
-        return Partitioned((whole,) * len(module.parameter_shapes), (whole,) * len(results))
     UnfoldingLimit().run(module, PassContext())
     CallInliner().run(module, PassContext())
     channels = channels_of(module, num_partitions)
