@@ -14,7 +14,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from ingot.client.executable import Executable
-from ingot.client.profile import Profile, Site
+from ingot.client.profile import Profile
+from ingot.client.timings import Site
 from ingot.runtime.recording import Event
 from ingot.runtime.records import PROGRAM
 from ingot.viz.content import EventReport
