@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies of boxes as library code: `void copy_boxes(ptr env, i64 chunk)` for any table of boxes.
 
-`kernel.forms.box_copies` says what the table holds and what rounds are. A chunk goes through its
+`kernel.generic.box_copies` says what the table holds and what rounds are. A chunk goes through its
 rounds, a round through its part of every box, a run at a time: filled, copied in vectors, or by the
 C library if it is long. Env is the first buffer, scratch, the table's address, boxes, rounds,
 rounds of a chunk, then all buffers.
@@ -19,7 +19,7 @@ import numpy as np
 from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase
 from ingot.cpu.emit.template import Template
-from ingot.kernel.forms.box_copies import MIN_BITS, OUTER, Box, BoxCopies
+from ingot.kernel.generic.box_copies import MIN_BITS, OUTER, Box, BoxCopies
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import Type, vector
