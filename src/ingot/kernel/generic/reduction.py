@@ -4,7 +4,8 @@
 The code of `reduce(x)` over rows, columns, planes or everything depends on the element type, the
 combining op and the shape of vectors, not on extents. The same holds for a fold of little
 arithmetic on up to three arrays: `x * y` (a product with a vector), `x + y * z`. So such a kernel
-is library code that all programs share (`kernel.generic.generalize`), as XLA:CPU uses YNNPACK. Pooling is included: a fold of a few elements for each lane, if padding changes nothing.
+is library code that all programs share (`kernel.generic.generalize`), as XLA:CPU uses YNNPACK.
+Pooling is included: a fold of a few elements for each lane, if padding changes nothing.
 
 Invariant: the schedule is that of the kernel with its own extents, so the order of additions and
 the result's bits are the same.
