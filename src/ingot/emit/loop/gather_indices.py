@@ -10,6 +10,7 @@ Invariant: only whole blocks of lanes come here, so every index is one that is r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ingot.emit.values.conversions import convert
 from ingot.emit.values.indices import IndexValue
@@ -53,7 +54,7 @@ class IndicesAhead:
         def block(start: Value, values: list[Value]) -> list[Value]:
             end = f.imin(f.iadd(start, PLACES_AHEAD), high)
             for item in self.rooms:
-                f.loop(start, end, lanes, [], lambda at, _, item=item: self._fill(item, start, at))
+                f.for_range(end, partial(self._fill, item, start), start=start, step=lanes)
 
             def full(position: Value, values: list[Value]) -> list[Value]:
                 def bound(values: list[Value]) -> list[Value]:

@@ -58,7 +58,7 @@ def emit_contraction_kernel(
     else:
         first = f.imul(chunk, schedule.grain)
         last = f.imin(f.iadd(first, schedule.grain), emitter.index(schedule.units))
-        f.loop(first, last, 1, [], lambda number, _: unit.emit(number))
+        f.for_range(last, unit.emit, start=first)
     f.ret()
     return EmittedKernel(
         (Phase(symbol, schedule.chunks),),
@@ -170,7 +170,7 @@ class UnitEmitter:
             self._piece(block, Span(kernel.k.name, 0, k_extent), False, True)
             return
 
-        def piece(start: Value, _: list[Value]) -> None:
+        def piece(start: Value) -> None:
             following = f.iadd(start, depth)
             count = f.isub(f.imin(following, k_extent), start)
             last = f.ile(k_extent, following)
@@ -178,7 +178,7 @@ class UnitEmitter:
             self._piece(block, part, f.igt(start, 0), last)
 
         # An empty k still has one piece: its sums are zero.
-        f.loop(0, f.imax(k_extent, 1), depth, [], piece, at_least_once=True)
+        f.for_range(f.imax(k_extent, 1), piece, step=depth, at_least_once=True)
 
     def _divide(self, number: IndexValue, divisor: IndexValue) -> tuple[IndexValue, IndexValue]:
         return self.f.idiv(number, divisor), self.f.irem(number, divisor)
@@ -190,10 +190,10 @@ class UnitEmitter:
         rows = schedule.rows
         whole = f.imul(f.idiv(block.m.count, rows), rows)
 
-        def at(height: int) -> Callable[[Value, list[Value]], None]:
-            return lambda first, _: self._row_block(piece, first, height)
+        def at(height: int) -> Callable[[Value], None]:
+            return lambda first: self._row_block(piece, first, height)
 
-        f.loop(0, whole, rows, [], at(rows))
+        f.for_range(whole, at(rows), step=rows)
         extent = self.kernel.m.extent
         if isinstance(extent, int):
             height = extent % rows
@@ -207,7 +207,7 @@ class UnitEmitter:
             if height < rows:
                 left = f.isub(block.m.count, whole)
                 following = f.iadd(whole, f.imul(f.idiv(left, height), height))
-                f.loop(whole, following, height, [], at(height))
+                f.for_range(following, at(height), start=whole, step=height)
                 whole = following
 
     def _row_block(self, piece: Piece, first: Value, height: int) -> None:
@@ -246,7 +246,7 @@ class UnitEmitter:
             micro.call(f, operands, k.count, piece.accumulate, left)
 
         whole = f.imul(f.idiv(n.count, columns), columns)
-        f.loop(0, whole, columns, [], lambda first, _: run(first, columns, 0))
+        f.for_range(whole, lambda first: run(first, columns, 0), step=columns)
         extent = self.kernel.n.extent
         left = f.isub(n.count, whole)
         if isinstance(extent, int):
@@ -254,7 +254,7 @@ class UnitEmitter:
             if width:
                 f.if_(f.igt(left, 0), lambda: run(whole, width, left))
         elif self.schedule.rhs in DOTS:
-            f.loop(whole, n.count, 1, [], lambda first, _: run(first, 1, 0))
+            f.for_range(n.count, lambda first: run(first, 1, 0), start=whole)
         else:
             f.if_(f.igt(left, 0), lambda: run(whole, UNKNOWN_WIDTH, left))
 

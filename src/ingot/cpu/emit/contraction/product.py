@@ -124,7 +124,7 @@ class ProductDriver(DriverEmitter):
         tile = f.alloca(self.cell, size, 64)
         out = f.select(env.is_plain(f), result, tile)
 
-        def piece(start: Value, _: list[Value]) -> None:
+        def piece(start: Value) -> None:
             following = f.add(start, given["k_block"])
             self.piece(
                 Piece(
@@ -142,7 +142,7 @@ class ProductDriver(DriverEmitter):
                 )
             )
 
-        f.loop(0, given["k"], given["k_block"], [], piece, at_least_once=True)
+        f.for_range(given["k"], piece, step=given["k_block"], at_least_once=True)
 
     def up_to(self, start: Value, count: Value, end: Value) -> Value:
         """Return how many of `count` positions from `start` on lie before `end`."""
@@ -158,7 +158,7 @@ class ProductDriver(DriverEmitter):
             rhs = self.panels
         whole = f.as_value(f.imul(f.idiv(piece.columns, self.columns), self.columns))
 
-        def row_block(number: Value, _: list[Value]) -> None:
+        def row_block(number: Value) -> None:
             is_tall = f.icmp("slt", number, given["tall_blocks"])
             row = self.first_row(number)
             lhs = self.rows(piece, row, f.add(given["low_rows"], f.zext(is_tall, lt.I64)))
@@ -169,7 +169,7 @@ class ProductDriver(DriverEmitter):
                 target = f.gep(out, first, self.cell)
                 self.run(run, piece, (lhs, self._panel(rhs, first), target), self.lhs_row, rest)
 
-            f.loop(0, whole, self.columns, [], lambda at, _: block(at, run, f.const(lt.I64, 0)))
+            f.for_range(whole, lambda at: block(at, run, f.const(lt.I64, 0)), step=self.columns)
 
             def rest() -> None:
                 masked = f.select(is_tall, self.micro["tall_rest"], self.micro["low_rest"])
@@ -178,7 +178,7 @@ class ProductDriver(DriverEmitter):
             f.if_(f.icmp("slt", whole, piece.columns), rest)
             self.finish(piece, out, number, f.as_value(f.iadd(number, 1)))
 
-        f.loop(*piece.rows, 1, [], row_block, at_least_once=True)
+        f.for_range(piece.rows[1], row_block, start=piece.rows[0], at_least_once=True)
 
     @property
     def lhs_row(self) -> Value:

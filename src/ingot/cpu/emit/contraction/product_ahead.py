@@ -92,23 +92,23 @@ class _Ahead(ProductDriver):
         pack(piece, top, room)
         panels = self._panels_at(piece.batch, piece.start, piece.column)
 
-        def panel(first: Value, _: list[Value]) -> None:
+        def panel(first: Value) -> None:
             rest = f.as_value(f.isub(piece.columns, first))
             is_whole = f.icmp("sge", rest, f.const(lt.I64, self.columns))
             low = f.select(is_whole, self.micro["low"], self.micro["low_rest"])
             tall = f.select(is_whole, self.micro["tall"], self.micro["tall_rest"])
             rhs = self.at(panels, (first, given["panel_depth"]))
 
-            def row_block(number: Value, _: list[Value]) -> None:
+            def row_block(number: Value) -> None:
                 run = f.select(f.icmp("slt", number, given["tall_blocks"]), tall, low)
                 row = f.sub(self.first_row(number), top)
                 rows = self._packed(room, piece, number, row)
                 target = f.gep(self.at(piece.out, (row, given["block_row"])), first, self.cell)
                 self.run(run, piece, (rows, rhs, target), given["packed_lhs_row"], rest)
 
-            f.loop(*piece.rows, 1, [], row_block, at_least_once=True)
+            f.for_range(piece.rows[1], row_block, start=piece.rows[0], at_least_once=True)
 
-        f.loop(0, piece.columns, self.columns, [], panel, at_least_once=True)
+        f.for_range(piece.columns, panel, step=self.columns, at_least_once=True)
         self.finish(piece, piece.out, *piece.rows)
 
     def _packed(self, room: Value, piece: Piece, number: Value, row: Value) -> Value:
@@ -137,13 +137,13 @@ class _Ahead(ProductDriver):
         operand = ex.make("load", self.form.element, (), Access(0, index))
         self.emitter.buffers[0] = self.at(piece.lhs, (top, given["lhs_row"]))
 
-        def line(k: Value, _: list[Value]) -> None:
+        def line(k: Value) -> None:
             self.emitter.names["@k"] = k
             start = self.at(room, (k, given["packed_lhs_row"]))
             later = f.as_value(f.iadd(k, LINES_AHEAD))
             ahead = self.at(self.emitter.buffers[0], (later, given["lhs_step"]))
 
-            def row_block(number: Value, _: list[Value]) -> None:
+            def row_block(number: Value) -> None:
                 row = self.first_row(number)
                 rows = f.sub(self.first_row(f.as_value(f.iadd(number, 1))), row)
                 span = Span("@m", f.sub(row, top), rows)
@@ -157,6 +157,6 @@ class _Ahead(ProductDriver):
 
                 packer.vectors(rows, self.form.lanes, at)
 
-            f.loop(*piece.rows, 1, [], row_block, at_least_once=True)
+            f.for_range(piece.rows[1], row_block, start=piece.rows[0], at_least_once=True)
 
-        f.loop(0, piece.depth, 1, [], line)
+        f.for_range(piece.depth, line)

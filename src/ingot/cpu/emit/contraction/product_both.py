@@ -86,11 +86,11 @@ class BothPacked(ProductDriver):
         super().pack(rhs, f.gep(panels, self.columns, self.cell), columns, depth)
         words = self._words(depth)
 
-        def panel(first: Value, _: list[Value]) -> None:
+        def panel(first: Value) -> None:
             start = self.at(panels, (first, self.given["panel_depth"]))
             emit_corrections(f, form, start, words)
 
-        f.loop(0, columns, self.columns, [], panel)
+        f.for_range(columns, panel, step=self.columns)
 
     def rows(self, piece: Piece, row: Value, rows: Value) -> Value:
         """Emit the packing of a row block's rows; return their address."""

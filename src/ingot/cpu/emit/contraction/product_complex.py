@@ -85,7 +85,7 @@ class _RowsTwice(Packer):
         f, emitter = self.f, self.emitter
         lanes, columns, depth = self.lanes, form.columns, form.depth
 
-        def line(number: Value, _: list[Value]) -> None:
+        def line(number: Value) -> None:
             emitter.names[k.axis] = f.iadd(k.start, number)
 
             def at(position: Value, mask: Value | None) -> None:
@@ -99,7 +99,7 @@ class _RowsTwice(Packer):
 
             self.vectors(n.count, lanes, at)
 
-        f.loop(0, k.count, 1, [], line)
+        f.for_range(k.count, line)
 
     def _times_i(self, value: Value) -> Value:
         """Return complex numbers times i, as their parts: the imaginary part's negative first."""

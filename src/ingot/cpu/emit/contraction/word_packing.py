@@ -39,16 +39,16 @@ class WordPacker(Packer):
         self.is_shifted = is_shifted
         self.left: IndexValue | None = None
 
-    def steps(self, k: Span, body: Callable[[Value, list[Value]], None]) -> None:
+    def steps(self, k: Span, body: Callable[[Value], None]) -> None:
         """Run `body` for the words along k: whole ones, then the one that is not, if there is."""
         f = self.f
         whole = f.idiv(k.count, self.factors)
-        f.loop(0, whole, 1, [], body)
+        f.for_range(whole, body)
         left = f.isub(k.count, f.imul(whole, self.factors))
 
         def rest() -> None:
             self.left = left
-            body(f.as_value(whole), [])
+            body(f.as_value(whole))
             self.left = None
 
         f.if_(f.igt(left, 0), rest)

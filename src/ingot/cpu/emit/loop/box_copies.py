@@ -78,11 +78,11 @@ def _define(module: ModuleBuilder) -> None:
         high = f.udiv(f.mul(count, f.add(part, f.const(lt.I64, 1))), rounds)
         f.if_(f.icmp("slt", low, high), _Box(f, given, buffers, (low, high)).emit)
 
-    def round_(part: Value, _: list[Value]) -> None:
-        f.loop(0, boxes, 1, [], lambda number, _: box(number, part))
+    def round_(part: Value) -> None:
+        f.for_range(boxes, lambda number: box(number, part))
 
     first = f.mul(chunk, grain)
-    f.loop(first, f.add(first, grain), 1, [], round_)
+    f.for_range(f.add(first, grain), round_, start=first)
     f.ret()
 
 
@@ -147,10 +147,10 @@ class _Box:
         def whole(source: Value, to: Value) -> None:
             end = read(f.gep(source, last), None)
 
-            def vector_at(at: Value, _: list[Value]) -> None:
+            def vector_at(at: Value) -> None:
                 f.store(read(f.gep(source, at), None), f.gep(to, at), 1)
 
-            f.loop(0, last, BYTES, [], vector_at)
+            f.for_range(last, vector_at, step=BYTES)
             f.store(end, f.gep(to, last), 1)
 
         def short() -> None:

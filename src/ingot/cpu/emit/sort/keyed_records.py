@@ -195,7 +195,7 @@ class Keys(KeyedRows):
         whole = f.imul(f.idiv(f.imax(f.isub(high, low), 0), lanes), lanes)
         rest = f.as_value(f.iadd(low, whole))
         every = f.const(vector(lt.I1, lanes), True)
-        f.loop(low, rest, lanes, [], lambda index, _: some(index, every))
+        f.for_range(rest, lambda index: some(index, every), start=low, step=lanes)
         left = f.splat(f.as_value(f.isub(high, rest)), lanes)
         some(rest, f.icmp("slt", indices, left))
 

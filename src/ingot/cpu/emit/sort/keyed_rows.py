@@ -162,7 +162,7 @@ class KeyedRows(Rows, ABC):
 
         def several(lanes: int) -> None:
             last = f.isub(high, lanes)
-            f.loop(low, last, lanes, [], lambda index, _: some(index, lanes))
+            f.for_range(last, lambda index: some(index, lanes), start=low, step=lanes)
             some(last, lanes)
 
         def dense(lanes: int, otherwise: Callable[[], None]) -> None:

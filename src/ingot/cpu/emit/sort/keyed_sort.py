@@ -76,13 +76,13 @@ def _whole_rows(rows: KeyedRows, chunk: Value, scratch: Value) -> None:
     first = f.imul(chunk, numbers.grain)
     last = f.imin(f.iadd(first, numbers.grain), numbers.rows)
 
-    def row(number: Value, _: list[Value]) -> None:
+    def row(number: Value) -> None:
         rows.use_row(number)
         rows.read(number, 0, numbers.length)
         rows.call("sort", [rows.here, rows.there, rows.target, numbers.length, rows.distance])
         rows.write(number, 0, numbers.length)
 
-    f.loop(first, last, 1, [], row)
+    f.for_range(last, row, start=first)
 
 
 def _part_of_row(rows: KeyedRows, chunk: Value, scratch: Value) -> None:
@@ -95,7 +95,7 @@ def _part_of_row(rows: KeyedRows, chunk: Value, scratch: Value) -> None:
     samples = _samples(rows, row)
     splitters = f.alloca(rows.word, len(rows.types) * MAX_PARTS, 64)
 
-    def choose(number: Value, _: list[Value], halves: int, to: Value) -> None:
+    def choose(number: Value, halves: int, to: Value) -> None:
         index = f.imul(f.iadd(number, 1), BUCKET_SAMPLES // halves)
         for word, source in enumerate(samples):
             value = f.load(rows.word, f.gep(source, index, rows.word))
@@ -103,12 +103,12 @@ def _part_of_row(rows: KeyedRows, chunk: Value, scratch: Value) -> None:
             f.store(value, f.gep(to, target, rows.word))
 
     last = f.isub(parts, 1)
-    f.loop(0, last, 1, [], lambda number, _: choose(number, _, 1, splitters))
+    f.for_range(last, lambda number: choose(number, 1, splitters))
 
     def keep() -> None:
         doubled = f.isub(f.imul(parts, 2), 1)
         to = rows.known
-        f.loop(0, doubled, 1, [], lambda number, _: choose(number, _, 2, to))
+        f.for_range(doubled, lambda number: choose(number, 2, to))
 
     f.if_(f.icmp("eq", part, f.const(lt.I64, 0)), keep)
     # The last part may be empty, and begin behind the end.
@@ -127,7 +127,7 @@ def _samples(rows: KeyedRows, row: Value) -> Record:
     here, there = (f.alloca(lt.I8, room * len(rows.types), 64) for _ in range(2))
     stretch = f.as_value(f.idiv(length, count))
 
-    def one(number: Value, _: list[Value]) -> None:
+    def one(number: Value) -> None:
         # Not at even distances: what repeats itself would look alike.
         mixed = f.and_(f.mul(number, f.const(lt.I64, 0x9E3779B1)), f.const(lt.I64, 0xFFFFFFFF))
         jitter = f.lshr(f.mul(mixed, stretch), f.const(lt.I64, 32))
@@ -136,7 +136,7 @@ def _samples(rows: KeyedRows, row: Value) -> Record:
         for word, value in enumerate(rows.record(where, index)):
             f.store(value, f.gep(f.gep(here, word * room), number, rows.word))
 
-    f.loop(0, count, 1, [], one)
+    f.for_range(count, one)
     rows.call("sort", [here, there, here, count, room])
     return [f.gep(here, word * room) for word in range(len(rows.types))]
 

@@ -59,7 +59,7 @@ def _emit_whole(
     f, rows, scratch, chunk = _open(module, symbol, form, target)
     area = f.gep(scratch, f.imul(chunk, rows.area_bytes))
 
-    def whole(row: Value, _: list[Value]) -> None:
+    def whole(row: Value) -> None:
         f.if_(f.ine(rows.given("in_rounds"), 0), lambda: in_rounds(row), lambda: at_once(row))
 
     def in_rounds(row: Value) -> None:
@@ -73,7 +73,7 @@ def _emit_whole(
     grain = rows.given("grain")
     first = f.imul(chunk, grain)
     last = f.imin(f.iadd(first, grain), rows.given("rows"))
-    f.loop(first, last, 1, [], whole)
+    f.for_range(last, whole, start=first)
     f.ret()
 
 
@@ -99,11 +99,11 @@ def _emit_joined(
     parts, best_bytes = rows.given("parts"), f.imul(rows.k, BYTES)
     area = f.gep(scratch, f.imul(row, f.imul(parts, rows.area_bytes)))
 
-    def join(part: Value, _: list[Value]) -> None:
+    def join(part: Value) -> None:
         target = f.gep(area, f.imul(part, best_bytes))
         f.memcpy(target, f.gep(area, f.imul(part, rows.area_bytes)), best_bytes)
 
-    f.loop(1, parts, 1, [], join)
+    f.for_range(parts, join, start=1)
     keep_best(f, area, f.as_value(f.imul(parts, rows.k)), rows.k)
     rows.finish(row, area)
     f.ret()
@@ -271,10 +271,10 @@ class RowSelector:
         """Fill up to k candidates with the worst."""
         f = self.f
 
-        def one(number: Value, _: list[Value]) -> None:
+        def one(number: Value) -> None:
             f.store(f.const(lt.I64, WORST), f.gep(area, number, lt.I64))
 
-        f.loop(count, self.k, 1, [], one)
+        f.for_range(self.k, one, start=count)
 
     # ---- the result
 
@@ -286,10 +286,10 @@ class RowSelector:
         (done,) = sorter.sort([area], [spare])
         start = f.imul(row, k)
 
-        def element(number: Value, _: list[Value]) -> None:
+        def element(number: Value) -> None:
             self.write(f.iadd(start, number), f.load(lt.I64, f.gep(done, number, lt.I64)))
 
-        f.loop(0, k, 1, [], element)
+        f.for_range(k, element)
 
     def write(self, where: IndexValue, candidate: Value) -> None:
         """Write the element and the index of a candidate to index `where` of the results."""
