@@ -27,18 +27,18 @@ def plain_convolution(
     lowering: ElementalLowering, convolution: Instruction
 ) -> PlainConvolution | None:
     """Return what shared code must know of a convolution, None if it is not plain."""
-    form = ConvolutionDims.of(convolution)
+    dims = ConvolutionDims.of(convolution)
     lhs, rhs = convolution.operands
-    digits = "".join(map(str, range(len(form.given.window))))
-    labels = (form.lhs, form.rhs, form.output)
+    digits = "".join(map(str, range(len(dims.given.window))))
+    labels = (dims.lhs, dims.rhs, dims.output)
     of_filter = filter_labels(len(digits))
-    is_of_filter = labels == (of_filter.lhs, of_filter.rhs, of_filter.output) and form.groups == 1
+    is_of_filter = labels == (of_filter.lhs, of_filter.rhs, of_filter.output) and dims.groups == 1
     is_canonical = is_of_filter or labels == (f"b{digits}f", f"{digits}io", f"b{digits}f")
     batch, *others = lhs.shape.dims
     given = known_sizes(others)
     result = known_sizes(convolution.shape.dims[not is_of_filter :])
     taps = known_sizes(rhs.shape.dims[is_of_filter:])
-    if not is_canonical or batch == 0 or form.given.batch_group_count > 1:
+    if not is_canonical or batch == 0 or dims.given.batch_group_count > 1:
         return None
     if given is None or result is None or taps is None:
         return None
@@ -51,8 +51,8 @@ def plain_convolution(
         result[:-2] if is_of_filter else result[:-1],
         given[-1],
         result[-1],
-        form.groups,
-        form.given.window,
+        dims.groups,
+        dims.given.window,
         image,
         weights,
         is_of_filter,

@@ -122,30 +122,30 @@ class Packer:
         buffer: Value,
         n: Span,
         k: Span,
-        form: Panels,
+        layout: Panels,
     ) -> None:
         """Pack columns of the rhs.
 
         Element (k, j) goes to `buffer[(j // columns * depth + k) * columns + j % columns]`.
         """
         f = self.f
-        columns, depth = form.columns, form.depth
-        if not form.is_transposed:
-            self._lines(operand, buffer, n, k, form)
+        columns, depth = layout.columns, layout.depth
+        if not layout.is_transposed:
+            self._lines(operand, buffer, n, k, layout)
             return
 
         def panel(first: Value) -> None:
             start = f.gep(buffer, f.imul(first, depth), self.cell)
             width = f.imin(f.isub(n.count, first), columns)
             part = Span(n.axis, f.iadd(n.start, first), width)
-            self._transposed_panel(operand, start, part, k, form)
+            self._transposed_panel(operand, start, part, k, layout)
 
         f.for_range(n.count, panel, step=columns)
 
-    def _lines(self, operand: Expr, buffer: Value, n: Span, k: Span, form: Panels) -> None:
+    def _lines(self, operand: Expr, buffer: Value, n: Span, k: Span, layout: Panels) -> None:
         """Pack with lanes along n, k after k, so that the operand's rows are read whole."""
         f, emitter = self.f, self.emitter
-        lanes, columns, depth = self.lanes, form.columns, form.depth
+        lanes, columns, depth = self.lanes, layout.columns, layout.depth
         whole = f.imul(f.idiv(n.count, columns), columns)
 
         def part(line: Value, first: IndexValue, masks: list[Value | None]) -> None:
@@ -173,11 +173,11 @@ class Packer:
         self.steps(k, line)
 
     def _transposed_panel(
-        self, operand: Expr, start: Value, n: Span, k: Span, form: Panels
+        self, operand: Expr, start: Value, n: Span, k: Span, layout: Panels
     ) -> None:
         """Pack one panel with lanes along k: square blocks are transposed in registers."""
         f, emitter = self.f, self.emitter
-        lanes, columns = min(self.lanes, SQUARE), form.columns
+        lanes, columns = min(self.lanes, SQUARE), layout.columns
         last = f.isub(n.count, 1)
 
         def group(offset: Value) -> None:

@@ -23,7 +23,7 @@ from ingot.cpu.emit.contraction.product_parts import Piece
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
 from ingot.kernel.contraction.product_blocks import LHS_BYTES, PACK_COLUMNS, UNIT_TILE_BYTES
-from ingot.kernel.contraction.product_form import ProductVariant
+from ingot.kernel.contraction.product_variant import ProductVariant
 from ingot.kernel.expr import Access
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
@@ -37,12 +37,12 @@ LINES_AHEAD = 8
 are too short for the CPU's own prefetchers."""
 
 
-def emit_driver_ahead(module: ModuleBuilder, symbol: str, form: ProductVariant) -> None:
-    """Emit the two functions of a form of products of packed operands."""
-    packing = _Ahead(module, symbol + PACKING, form)
+def emit_driver_ahead(module: ModuleBuilder, symbol: str, variant: ProductVariant) -> None:
+    """Emit the two functions of a variant of products of packed operands."""
+    packing = _Ahead(module, symbol + PACKING, variant)
     packing.pack_chunk()
     packing.f.ret()
-    emit_units(_Ahead(module, symbol, form))
+    emit_units(_Ahead(module, symbol, variant))
 
 
 class _Ahead(ProductDriver):
@@ -88,7 +88,7 @@ class _Ahead(ProductDriver):
         f, given = self.f, self.given
         top = self.first_row(piece.rows[0])
         room = f.alloca(self.cell, LHS_BYTES // self.cell.bytes, 64)
-        pack = self._pack_rows if self.form.is_dense else self._pack_across
+        pack = self._pack_rows if self.variant.is_dense else self._pack_across
         pack(piece, top, room)
         panels = self._panels_at(piece.batch, piece.start, piece.column)
 
@@ -114,7 +114,7 @@ class _Ahead(ProductDriver):
     def _packed(self, room: Value, piece: Piece, number: Value, row: Value) -> Value:
         """Return where a row block's rows lie among the unit's packed ones."""
         f = self.f
-        if self.form.is_dense:
+        if self.variant.is_dense:
             return self.at(room, (row, self.given["packed_lhs_row"]))
         size = f.mul(piece.depth, self.given["packed_lhs_row"])
         return self.at(room, (f.sub(number, piece.rows[0]), size))
@@ -125,16 +125,16 @@ class _Ahead(ProductDriver):
         self.emitter.buffers[0] = self.at(piece.lhs, (top, given["lhs_row"]))
         m, k = Span("@m", 0, f.sub(self.first_row(piece.rows[1]), top)), Span("@k", 0, piece.depth)
         index = Dim.symbol("@m") * Dim.symbol("lhs_row") + Dim.symbol("@k")
-        operand = ex.make("load", self.form.element, (), Access(0, index))
-        packer = Packer(self.emitter, self.form.element, self.form.lanes)
+        operand = ex.make("load", self.variant.element, (), Access(0, index))
+        packer = Packer(self.emitter, self.variant.element, self.variant.lanes)
         packer.rows(operand, room, m, k, given["packed_lhs_row"])
 
     def _pack_across(self, piece: Piece, top: Value, room: Value) -> None:
         """Emit the packing of the unit's rows, k after k, so that memory is read in long runs."""
         f, given = self.f, self.given
-        packer = Packer(self.emitter, self.form.element, self.form.lanes)
+        packer = Packer(self.emitter, self.variant.element, self.variant.lanes)
         index = Dim.symbol("@m") + Dim.symbol("@k") * Dim.symbol("lhs_step")
-        operand = ex.make("load", self.form.element, (), Access(0, index))
+        operand = ex.make("load", self.variant.element, (), Access(0, index))
         self.emitter.buffers[0] = self.at(piece.lhs, (top, given["lhs_row"]))
 
         def line(k: Value) -> None:
@@ -152,10 +152,10 @@ class _Ahead(ProductDriver):
                 fetch(f, f.gep(ahead, f.sub(row, top), self.cell))
 
                 def at(position: Value, mask: Value | None) -> None:
-                    value = packer.evaluate(operand, span, position, self.form.lanes, mask)
+                    value = packer.evaluate(operand, span, position, self.variant.lanes, mask)
                     f.store(value, f.gep(target, position, self.cell), self.cell.alignment)
 
-                packer.vectors(rows, self.form.lanes, at)
+                packer.vectors(rows, self.variant.lanes, at)
 
             f.for_range(piece.rows[1], row_block, start=piece.rows[0], at_least_once=True)
 

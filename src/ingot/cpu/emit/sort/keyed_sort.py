@@ -24,7 +24,7 @@ from ingot.kernel.sort.sort import (
     BUCKET_SAMPLES,
     KEYED_PARAMETERS,
     MAX_PARTS,
-    KeyedForm,
+    KeyedVariant,
     SortSchedule,
 )
 from ingot.llvm import types as lt
@@ -39,21 +39,21 @@ MAX_SAMPLES = BUCKET_SAMPLES * MAX_PARTS
 
 
 def emit_keyed_sort(
-    module: ModuleBuilder, symbol: str, form: KeyedForm, target: TargetSpec
+    module: ModuleBuilder, symbol: str, variant: KeyedVariant, target: TargetSpec
 ) -> None:
-    """Emit the functions of a form of sorts into `module`."""
-    count = 2 * len(form.elements)
+    """Emit the functions of a variant of sorts into `module`."""
+    count = 2 * len(variant.elements)
 
     def start(f: FunctionBuilder) -> KeyedRows:
         emitter = bind_env(f, f.params[0], count, (*KEYED_PARAMETERS, *CALLED), target.has_fma)
         given = {name: emitter.names[name] for name in KEYED_PARAMETERS}
         area = given.pop("area")
-        numbers = Numbers(**given, areas=[area] * form.record.num_words)
+        numbers = Numbers(**given, areas=[area] * variant.record.num_words)
         kinds = {RecordKind.PAIR: Pairs, RecordKind.WORD: Words}
-        rows = kinds.get(form.record, Keys)(f, emitter, numbers, form)
+        rows = kinds.get(variant.record, Keys)(f, emitter, numbers, variant)
         if isinstance(rows, Keys):
-            rows.in_result = sorts_in_result(form, target)
-        rows.step = 2 * target.vector_bits // form.record.bits
+            rows.in_result = sorts_in_result(variant, target)
+        rows.step = 2 * target.vector_bits // variant.record.bits
         return rows
 
     for name, body in _PHASES.items():
@@ -217,4 +217,4 @@ _PHASES = {
     "_bucket": _bucket_of_row,
     "_half": _half_of_bucket,
 }
-"""The functions of a form, by what their names end with: rows sorted whole, or in three phases."""
+"""The functions of a variant, by the end of their names: rows sorted whole, or in three phases."""

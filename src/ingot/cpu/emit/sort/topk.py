@@ -44,19 +44,22 @@ class SelectionVariant:
 
 
 def emit_selection(
-    module: ModuleBuilder, symbols: tuple[str, str, str], form: SelectionVariant, target: TargetSpec
+    module: ModuleBuilder,
+    symbols: tuple[str, str, str],
+    variant: SelectionVariant,
+    target: TargetSpec,
 ) -> None:
-    """Emit the functions of a form of selections: over whole rows, over parts, over their best."""
-    _emit_whole(module, symbols[0], form, target)
-    _emit_parts(module, symbols[1], form, target)
-    _emit_joined(module, symbols[2], form, target)
+    """Emit the functions of a variant: over whole rows, over parts, over their best."""
+    _emit_whole(module, symbols[0], variant, target)
+    _emit_parts(module, symbols[1], variant, target)
+    _emit_joined(module, symbols[2], variant, target)
 
 
 def _emit_whole(
-    module: ModuleBuilder, symbol: str, form: SelectionVariant, target: TargetSpec
+    module: ModuleBuilder, symbol: str, variant: SelectionVariant, target: TargetSpec
 ) -> None:
     """Emit the function that selects in each row of a chunk."""
-    f, rows, scratch, chunk = _open(module, symbol, form, target)
+    f, rows, scratch, chunk = _open(module, symbol, variant, target)
     area = f.gep(scratch, f.imul(chunk, rows.area_bytes))
 
     def whole(row: Value) -> None:
@@ -78,10 +81,10 @@ def _emit_whole(
 
 
 def _emit_parts(
-    module: ModuleBuilder, symbol: str, form: SelectionVariant, target: TargetSpec
+    module: ModuleBuilder, symbol: str, variant: SelectionVariant, target: TargetSpec
 ) -> None:
     """Emit the function that leaves the best k of one part of a row in the part's area."""
-    f, rows, scratch, chunk = _open(module, symbol, form, target)
+    f, rows, scratch, chunk = _open(module, symbol, variant, target)
     parts, size = rows.given("parts"), rows.given("part")
     row, part = f.idiv(chunk, parts), f.irem(chunk, parts)
     low = f.imul(part, size)
@@ -92,10 +95,10 @@ def _emit_parts(
 
 
 def _emit_joined(
-    module: ModuleBuilder, symbol: str, form: SelectionVariant, target: TargetSpec
+    module: ModuleBuilder, symbol: str, variant: SelectionVariant, target: TargetSpec
 ) -> None:
     """Emit the function that selects among the best of the parts of one row."""
-    f, rows, scratch, row = _open(module, symbol, form, target)
+    f, rows, scratch, row = _open(module, symbol, variant, target)
     parts, best_bytes = rows.given("parts"), f.imul(rows.k, BYTES)
     area = f.gep(scratch, f.imul(row, f.imul(parts, rows.area_bytes)))
 
@@ -110,10 +113,10 @@ def _emit_joined(
 
 
 def _open(
-    module: ModuleBuilder, symbol: str, form: SelectionVariant, target: TargetSpec
+    module: ModuleBuilder, symbol: str, variant: SelectionVariant, target: TargetSpec
 ) -> tuple[FunctionBuilder, RowSelector, Value, Value]:
     f, emitter, chunk = open_kernel(module, symbol, 3, PARAMETERS, target.has_fma)
-    return f, RowSelector(f, emitter, form), scratch_of(f, 3), chunk
+    return f, RowSelector(f, emitter, variant), scratch_of(f, 3), chunk
 
 
 @record
@@ -122,12 +125,12 @@ class RowSelector:
 
     f: FunctionBuilder
     emitter: ValueEmitter
-    form: SelectionVariant
+    variant: SelectionVariant
 
     @property
     def keys(self) -> Keys:
         """The keys of the elements."""
-        return Keys(self.f, self.form.element, self.form.largest)
+        return Keys(self.f, self.variant.element, self.variant.largest)
 
     def given(self, name: str) -> Value:
         """Return a parameter."""
