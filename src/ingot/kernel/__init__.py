@@ -9,5 +9,6 @@ of library drivers.
 
 Each folder is a step or a family: `elemental` lowers HLO to expressions, `loop` builds and rewrites
 loop kernels, `schedule` chooses their tiles, vectors and threads, `generic` finds those that
-library code runs; `contraction`, `convolution`, `attention`, `sort` and `fft` have kernels of their kind.
+library code runs; `contraction`, `convolution`, `attention`, `sort` and `fft` have kernels of
+their kind.
 """
