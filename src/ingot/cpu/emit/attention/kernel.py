@@ -32,7 +32,7 @@ from ingot.cpu.emit.contraction.register_blocks import (
     common_micro_kernel,
     own_micro_kernel,
 )
-from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel, scratch_of
+from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, for_units, open_kernel, scratch_of
 from ingot.cpu.emit.template import Template, template_of
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
@@ -62,9 +62,7 @@ def emit_attention_kernel(
     count = len(kernel.buffers)
     f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, target.has_fma)
     unit = UnitEmitter(emitter, kernel, schedule, target)
-    first = f.imul(chunk, schedule.grain)
-    last = f.imin(f.iadd(first, schedule.grain), emitter.index(schedule.units))
-    f.for_range(last, unit.emit, start=first)
+    for_units(f, chunk, schedule.grain, emitter.index(schedule.units), unit.emit)
     f.ret()
     phases = [Phase(symbol, schedule.chunks)]
     scratch: int | Dim = 0

@@ -18,7 +18,7 @@ from ingot.cpu.emit.contraction.microkernel import Matrix
 from ingot.cpu.emit.contraction.packing import Packer, Panels, Span, cell_type
 from ingot.cpu.emit.contraction.patches import PatchPacker
 from ingot.cpu.emit.contraction.register_blocks import UNKNOWN_WIDTH, RegisterBlocks
-from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
+from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, for_units, open_kernel
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
@@ -56,9 +56,7 @@ def emit_contraction_kernel(
     if schedule.grain == 1:
         unit.emit(chunk)
     else:
-        first = f.imul(chunk, schedule.grain)
-        last = f.imin(f.iadd(first, schedule.grain), emitter.index(schedule.units))
-        f.for_range(last, unit.emit, start=first)
+        for_units(f, chunk, schedule.grain, emitter.index(schedule.units), unit.emit)
     f.ret()
     return EmittedKernel(
         (Phase(symbol, schedule.chunks),),

@@ -15,6 +15,7 @@ from __future__ import annotations
 from ingot.cpu.emit.contraction.packing import Packer, Panels, Span, cell_type
 from ingot.cpu.emit.contraction.product_parts import MICRO_KERNELS, Piece, micro_kernel
 from ingot.cpu.emit.drivers import DriverEmitter, open_driver
+from ingot.cpu.emit.kernel_abi import units_of_chunk
 from ingot.emit.values.types import memory_type
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
@@ -39,8 +40,7 @@ def emit_product_driver(module: ModuleBuilder, symbol: str, variant: ProductVari
 def emit_units(driver: ProductDriver) -> None:
     """Emit the function of a driver that runs a chunk's units."""
     f, given = driver.f, driver.given
-    first = f.mul(driver.chunk, given["grain"])
-    last = f.imin(f.iadd(first, given["grain"]), given["units"])
+    first, last = units_of_chunk(f, driver.chunk, given["grain"], given["units"])
 
     def first_unit() -> list[Value]:
         others = f.idiv(first, given["row_units"])

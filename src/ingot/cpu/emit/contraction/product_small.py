@@ -12,6 +12,7 @@ from __future__ import annotations
 from ingot.cpu.emit.contraction.microkernel import Block, shared
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.drivers import open_driver
+from ingot.cpu.emit.kernel_abi import units_of_chunk
 from ingot.kernel.contraction.product_variant import PARAMETERS, ProductVariant
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
@@ -23,8 +24,7 @@ def emit_small_driver(module: ModuleBuilder, symbol: str, variant: ProductVarian
     """Emit the driver of a variant of products of small matrices."""
     f, env = open_driver(module, symbol, PARAMETERS, 0)
     given, cell = env.given, cell_type(variant.element)
-    first = f.mul(env.chunk, given["grain"])
-    last = f.imin(f.iadd(first, given["grain"]), given["units"])
+    first, last = units_of_chunk(f, env.chunk, given["grain"], given["units"])
     common = shared(cell, variant.lanes, variant.rows, variant.vectors, masked=variant.has_rest)
     a_step = 1 if variant.is_dense else None
     spec = replace(common, a_step=a_step, accumulates=False, rows_ahead=0)

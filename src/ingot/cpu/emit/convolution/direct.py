@@ -16,7 +16,7 @@ from ingot.cpu.emit.contraction.microkernel import MOST_SHARED, MicroKernel, on_
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.convolution.direct_operands import DirectEmitter, PanelPacker, RowCopier
 from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
-from ingot.cpu.emit.kernel_abi import Phase
+from ingot.cpu.emit.kernel_abi import Phase, for_units
 from ingot.cpu.emit.template import Template, template_of
 from ingot.hlo.dtype import DType
 from ingot.kernel.convolution.direct import MAX_SEGMENTS, PARAMETERS, Direct, DirectPart
@@ -71,9 +71,7 @@ def direct_template(element: DType, panel: tuple[int, int]) -> Template:
         f, env = open_driver(module, f"{name}_units", *sizes, "first_chunk")
         units = _Units(f, element, panel, env)
         units.write_table()
-        first = f.mul(env.chunk, env.given["grain"])
-        last = f.imin(f.iadd(first, env.given["grain"]), env.given["units"])
-        f.for_range(last, units.unit, start=first)
+        for_units(f, env.chunk, env.given["grain"], env.given["units"], units.unit)
         f.ret()
 
     return Template(name, define, PARAMETERS)

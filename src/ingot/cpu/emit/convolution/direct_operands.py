@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ingot.cpu.emit.contraction.packing import cell_type, lane_mask
 from ingot.cpu.emit.drivers import DriverEmitter, DriverEnv
+from ingot.cpu.emit.kernel_abi import for_units
 from ingot.hlo.dtype import DType
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
@@ -60,8 +61,6 @@ class PanelPacker(DirectEmitter):
     def chunk(self) -> None:
         """Emit the packing of a chunk of panels."""
         f, given = self.f, self.given
-        first = f.mul(self.env.chunk, given["panel_grain"])
-        last = f.imin(f.iadd(first, given["panel_grain"]), self.panels)
 
         def pack(number: Value) -> None:
             group, panel = self.divide(number, given["panels"])
@@ -78,7 +77,7 @@ class PanelPacker(DirectEmitter):
 
             f.for_range(f.idiv(self.depth, channels), tap, at_least_once=True)
 
-        f.for_range(last, pack, start=first)
+        for_units(f, self.env.chunk, given["panel_grain"], self.panels, pack)
 
     def _row_of(self, tap: Value) -> Value:
         """Return the first row of a tap in the kernel."""

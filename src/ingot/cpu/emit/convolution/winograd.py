@@ -27,7 +27,7 @@ from ingot.cpu.emit.convolution.winograd_transforms import (
     of_taps,
 )
 from ingot.cpu.emit.drivers import DriverCall, DriverEmitter, DriverEnv, DriverPart, open_driver
-from ingot.cpu.emit.kernel_abi import Phase
+from ingot.cpu.emit.kernel_abi import Phase, for_units
 from ingot.cpu.emit.template import Template, template_of
 from ingot.hlo.dtype import DType
 from ingot.kernel.convolution.winograd import PARAMETERS, PLANES, Winograd
@@ -59,9 +59,7 @@ def winograd_template(element: DType, lanes: int) -> Template:
         taps.f.ret()
         units = opened(module, "units")
         f, given = units.f, units.given
-        first = f.mul(units.env.chunk, given["grain"])
-        last = f.imin(f.iadd(first, given["grain"]), given["units"])
-        f.for_range(last, units.unit, start=first)
+        for_units(f, units.env.chunk, given["grain"], given["units"], units.unit)
         f.ret()
 
     return Template(name, define, PARAMETERS)
@@ -136,9 +134,6 @@ class _Driver(DriverEmitter):
     def transform_taps(self) -> None:
         """Emit a chunk of panels: element (plane, panel, channel, column) of the scratch."""
         f, given = self.f, self.given
-        chunk = self.env.chunk
-        first = f.mul(chunk, given["panel_grain"])
-        last = f.imin(f.iadd(first, given["panel_grain"]), given["panels"])
         columns, channels, features = self._columns, given["channels"], given["features"]
         down, across = given["tap_row"], given["tap_column"]
 
@@ -155,7 +150,7 @@ class _Driver(DriverEmitter):
 
             f.for_range(channels, channel)
 
-        f.for_range(last, panel, start=first)
+        for_units(f, self.env.chunk, given["panel_grain"], given["panels"], panel)
 
     def _scatter(self, square: Sequence[Row], target: Value, plane: Value) -> None:
         """Store a transformed square, each element into its plane."""

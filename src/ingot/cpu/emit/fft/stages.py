@@ -15,6 +15,7 @@ from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.contraction.microkernel import DATA_CACHE
 from ingot.cpu.emit.fft.fold_stage import emit_fold
 from ingot.cpu.emit.fft.steps import SIGNATURE
+from ingot.cpu.emit.kernel_abi import units_of_chunk
 from ingot.emit.fft.butterflies import ComplexMath
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -195,8 +196,7 @@ def _emit_stage(module: ModuleBuilder) -> None:
     tiles = f.gep(scratch, f.add(given["tiles"], f.mul(chunk, given["tile_bytes"])))
     work = _Chunk(f, env, chunk, tiles)
     first_stage = f.gep(numbers, len(PHASE) * SLOT_BYTES)
-    start = f.mul(chunk, given["grain"])
-    stop = f.imin(f.iadd(start, given["grain"]), given["total"])
+    start, stop = units_of_chunk(f, chunk, given["grain"], given["total"])
 
     def units(first: Value) -> None:
         last = f.as_value(f.imin(f.iadd(first, given["round"]), stop))

@@ -12,7 +12,7 @@ threads.
 
 from __future__ import annotations
 
-from ingot.cpu.emit.kernel_abi import Phase, bind_env, scratch_of
+from ingot.cpu.emit.kernel_abi import Phase, bind_env, for_units, scratch_of
 from ingot.cpu.emit.sort.keyed_records import Keys, Pairs, Words, sorts_in_result
 from ingot.cpu.emit.sort.keyed_rows import FRONTS, KeyedRows
 from ingot.cpu.emit.sort.records import Record
@@ -73,8 +73,6 @@ def _whole_rows(rows: KeyedRows, chunk: Value, scratch: Value) -> None:
     """Sort the rows of a chunk."""
     f, numbers = rows.f, rows.numbers
     rows.use_areas(scratch, chunk)
-    first = f.imul(chunk, numbers.grain)
-    last = f.imin(f.iadd(first, numbers.grain), numbers.rows)
 
     def row(number: Value) -> None:
         rows.use_row(number)
@@ -82,7 +80,7 @@ def _whole_rows(rows: KeyedRows, chunk: Value, scratch: Value) -> None:
         rows.call("sort", [rows.here, rows.there, rows.target, numbers.length, rows.distance])
         rows.write(number, 0, numbers.length)
 
-    f.for_range(last, row, start=first)
+    for_units(f, chunk, numbers.grain, numbers.rows, row)
 
 
 def _part_of_row(rows: KeyedRows, chunk: Value, scratch: Value) -> None:

@@ -12,7 +12,7 @@ Invariant: a candidate is dropped only if it is less than k others that are kept
 
 from __future__ import annotations
 
-from ingot.cpu.emit.kernel_abi import open_kernel, scratch_of
+from ingot.cpu.emit.kernel_abi import for_units, open_kernel, scratch_of
 from ingot.cpu.emit.sort.best import LANES, WORST, keep_best
 from ingot.cpu.emit.sort.merge_sort import MergeSorter
 from ingot.cpu.emit.sort.selection_keys import Keys
@@ -73,10 +73,7 @@ def _emit_whole(
         rows.pad(area, found)
         rows.finish(row, area)
 
-    grain = rows.given("grain")
-    first = f.imul(chunk, grain)
-    last = f.imin(f.iadd(first, grain), rows.given("rows"))
-    f.for_range(last, whole, start=first)
+    for_units(f, chunk, rows.given("grain"), rows.given("rows"), whole)
     f.ret()
 
 
