@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ingot.analysis.conv1d import is_toeplitz_product
-from ingot.analysis.frames import ONE
+from ingot.analysis.frames import ONE, FrameMap
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
@@ -90,12 +90,22 @@ def build_convolution_kernel(fused: Computation) -> ConvolutionKernel | Contract
     convolution = find_convolution(fused)
     assert convolution is not None, "build_convolution_kernel is for computations with one"
     frames = frames_of(fused)
+    extents = {f"@{number}": extent for number, extent in enumerate(frames.extents)}
+    lowering = elemental_lowering(fused, extents)
+    product_of_patches = _product_of_patches(convolution, lowering, frames, fused)
+    is_implicit = product_of_patches.patches is not None
+    plain = plain_convolution(lowering, convolution) if is_implicit else None
+    return product_of_patches if plain is None else ConvolutionKernel(plain, product_of_patches)
+
+
+def _product_of_patches(
+    convolution: Instruction, lowering: ElementalLowering, frames: FrameMap, fused: Computation
+) -> ContractionKernel:
+    """Return a convolution as an implicit matrix product, with the epilogue among its stores."""
     frame = frames.frames.get(convolution)
     if frame is None:
         raise InternalError(f"%{convolution.name} is not read element by element in its fusion")
     dims = ConvolutionDims.of(convolution)
-    extents = {f"@{number}": extent for number, extent in enumerate(frames.extents)}
-    lowering = elemental_lowering(fused, extents)
     accumulate = accumulation_type(convolution.operands[0].shape.dtype, convolution.shape.dtype)
     lowering.accumulators[convolution] = contraction_sum(
         accumulate, convolution.shape.dtype, (BATCH, M, N)
@@ -112,7 +122,7 @@ def build_convolution_kernel(fused: Computation) -> ConvolutionKernel | Contract
         Axis(f"@{number}", 1 if number == ONE else frames.extents[number]) for number in frame
     )
     stores = _on_m(epilogue_stores(lowering, frames, fused), own, dims, feature)
-    product_of_patches = ContractionKernel(
+    return ContractionKernel(
         Axis(BATCH, dims.groups),
         Axis(M, product(axis.extent for axis in m_axes)),
         Axis(N, dims.group_features),
@@ -124,8 +134,6 @@ def build_convolution_kernel(fused: Computation) -> ConvolutionKernel | Contract
         buffers_of(fused),
         patches,
     )
-    plain = None if patches is None else plain_convolution(lowering, convolution)
-    return product_of_patches if plain is None else ConvolutionKernel(plain, product_of_patches)
 
 
 def depthwise_kernel(fused: Computation, loops: LoopKernel) -> ConvolutionKernel | LoopKernel:

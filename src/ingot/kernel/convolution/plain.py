@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from ingot.analysis.direct_convolution import known_sizes
 from ingot.analysis.filter_gradient import filter_labels
+from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS
 from ingot.hlo.dim import Dim, floordiv
+from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.contraction.operands import stores_sums
 from ingot.kernel.elemental.convolution_index import ConvolutionDims
@@ -20,6 +22,7 @@ from ingot.kernel.elemental.lowering import ElementalLowering
 from ingot.kernel.elemental.points import Point
 from ingot.kernel.ir import Axis, ConvolutionKernel, LoopKernel, PlainConvolution
 from ingot.kernel.rewrite import AxisSubstitution
+from ingot.llvm.machine_model import Vectors
 from ingot.support.records import replace
 
 
@@ -73,6 +76,16 @@ def _buffer(lowering: ElementalLowering, operand: Instruction) -> int | None:
     for position, size in zip(index, operand.shape.dims, strict=True):
         dense = dense * size + position
     return found.payload.buffer if found.payload.index == dense else None
+
+
+def driven_element(kernel: ConvolutionKernel, vectors: Vectors) -> DType | None:
+    """Return the element type of operands and sums, None if no driver has it on these vectors."""
+    given, general = kernel.convolution, kernel.general
+    is_loop = isinstance(general, LoopKernel)
+    element = general.buffers[-1].dtype if is_loop else general.accumulate
+    held = (general.buffers[given.lhs], general.buffers[given.rhs])
+    has_driver = element in ELEMENTS and vectors.bits >= MIN_VECTOR_BITS
+    return element if has_driver and all(one.dtype is element for one in held) else None
 
 
 def result_of_sums(kernel: ConvolutionKernel) -> int | None:

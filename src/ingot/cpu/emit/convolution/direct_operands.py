@@ -135,11 +135,7 @@ class RowCopier(DirectEmitter):
         f, given = self.f, self.given
         z, y = position
         row_elements = f.mul(given["padded_width"], given["pixel"])
-        left = f.sub(given["unit_lines"], lines[1])
-        last = f.sub(given["plane_rows"], f.mul(left, given["stride_1"]))
-        count = f.mul(f.sub(lines[1], lines[0]), given["stride_1"])
-        is_first = f.icmp("eq", lines[0], f.const(lt.I64, 0))
-        first = f.select(is_first, lines[0], f.sub(last, count))
+        first, last = self._new_rows(lines)
 
         def plane(tap: Value) -> None:
             at_z = f.add(z, f.mul(tap, given["dilation_0"]))
@@ -161,6 +157,15 @@ class RowCopier(DirectEmitter):
             f.for_range(last, row, start=first, at_least_once=True)
 
         f.for_range(given["planes"], plane, at_least_once=True)
+
+    def _new_rows(self, lines: tuple[Value, Value]) -> tuple[Value, Value]:
+        """Return the rows of a plane that `lines` of windows meet and earlier lines do not."""
+        f, given = self.f, self.given
+        left = f.sub(given["unit_lines"], lines[1])
+        last = f.sub(given["plane_rows"], f.mul(left, given["stride_1"]))
+        count = f.mul(f.sub(lines[1], lines[0]), given["stride_1"])
+        is_first = f.icmp("eq", lines[0], f.const(lt.I64, 0))
+        return f.select(is_first, lines[0], f.sub(last, count)), last
 
     def _row(self, source: Value, target: Value, copied: Value) -> None:
         """Emit the copy of a row of the image, whose first pixel goes `low_2` behind the start."""
