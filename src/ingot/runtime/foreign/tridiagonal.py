@@ -314,12 +314,7 @@ class _Solver:
             f.store(f.const(I8, 1), stop)
 
         def scale() -> None:
-            numbers.store(numbers.scale(numbers.load(pivot, 0), big), pivot, 0)
-
-            def column(j: Value) -> None:
-                numbers.store(numbers.scale(numbers.load(self.row, j), big), self.row, j)
-
-            self.each_column(column)
+            self._scale_row(pivot, big)
             end()
 
         def step(_: list[Value]) -> list[Value]:
@@ -335,3 +330,13 @@ class _Solver:
             return []
 
         f.while_([], again, step)
+
+    def _scale_row(self, pivot: Value, factor: Value) -> None:
+        """Emit: multiply a pivot and its row."""
+        numbers = self.numbers
+        numbers.store(numbers.scale(numbers.load(pivot, 0), factor), pivot, 0)
+
+        def column(j: Value) -> None:
+            numbers.store(numbers.scale(numbers.load(self.row, j), factor), self.row, j)
+
+        self.each_column(column)
