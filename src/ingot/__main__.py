@@ -21,8 +21,8 @@ import sys
 import types
 from collections.abc import Sequence
 
-from ingot import __version__
 from ingot.support.import_hooks import AfterImport
+from ingot.support.versions import VERSION
 from ingot.tools import COMMANDS
 
 USAGE = """usage: python -m ingot PROGRAM.py [ARGUMENT...]
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(usage(), file=sys.stdout if given else sys.stderr)
         return 0 if given else 2
     if not is_module and given[0] == "--version":
-        print(f"ingot {__version__}")
+        print(f"ingot {VERSION}")
         return 0
     if not is_module and given[0] in COMMANDS:
         return run_command(given)

@@ -13,7 +13,7 @@ from ingot.hlo.dtype import dtype
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window, WindowDimension
-from ingot.kernel.forms import plain_reduction
+from ingot.kernel.generic import reduction
 
 START = {"add": 0, "maximum": -np.inf, "minimum": np.inf}
 
@@ -50,7 +50,7 @@ def _check(module: Module, element: str, dims: tuple[int, ...]) -> list[str]:
 def test_sizes(
     channels: int, sizes: tuple[int, ...], stride: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plain_reduction, "MIN_ELEMENTS", 0)
+    monkeypatch.setattr(reduction, "MIN_ELEMENTS", 0)
     for images, side in ((1, 5), (3, 7), (2, 12)):
         dims = (images, *(side + n for n, _ in enumerate(sizes)), channels)
         parts = _check(_pool("f32", "maximum", dims, sizes, stride), "f32", dims)
@@ -60,7 +60,7 @@ def test_sizes(
 @pytest.mark.parametrize("element", ["f32", "bf16", "s32", "u8"])
 @pytest.mark.parametrize("opcode", START)
 def test_types(element: str, opcode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_reduction, "MIN_ELEMENTS", 0)
+    monkeypatch.setattr(reduction, "MIN_ELEMENTS", 0)
     for channels in (3, 64):
         dims = (2, 6, 6, channels)
         parts = _check(_pool(element, opcode, dims, (2, 2), 2), element, dims)

@@ -15,7 +15,7 @@ from tests.support.against_evaluator import agrees
 
 import ingot
 from ingot.formats.stablehlo import parse_stablehlo
-from ingot.formats.stablehlo.quantized import parse_quantized
+from ingot.formats.stablehlo.quantization import parse_quantized
 from ingot.support.diagnostics import UnsupportedError
 
 Array = np.ndarray[Any, Any]

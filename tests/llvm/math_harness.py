@@ -36,11 +36,11 @@ def kernel(
     x, y, result, n = f.params
     type = vector(element, lanes)
 
-    def body(i, _):
+    def body(i):
         operands = [f.load(type, f.gep(at, i, element)) for at in (x, y)[: function.arity]]
         f.store(function(f, *operands, fma=target.has_fma), f.gep(result, i, element))
 
-    f.loop(0, n, lanes, [], body)
+    f.for_range(n, body, step=lanes)
     f.ret()
     return link_object([compile_object(module.text(), target)])
 
@@ -74,11 +74,11 @@ def run(emit, source: Type, x: np.ndarray, out: np.ndarray, level: str) -> None:
     given, result, count = f.params
     type = vector(source, CONVERTED_LANES)
 
-    def body(i, _):
+    def body(i):
         made = emit(f, f.load(type, f.gep(given, i, source)), target.has_f16c)
         f.store(made, f.gep(result, i, made.type.element))
 
-    f.loop(0, count, CONVERTED_LANES, [], body)
+    f.for_range(count, body, step=CONVERTED_LANES)
     f.ret()
     library = link_object([compile_object(module.text(), target)])
     function = library.function("k", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)

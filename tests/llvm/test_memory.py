@@ -143,14 +143,14 @@ def test_stack_slots_stand_in_the_entry_block() -> None:
     out = np.zeros(1, np.int64)
 
     def emit(f, p):
-        def body(i, _):
+        def body(i):
             slot = f.alloca(I64, 4)
             f.store(i, f.gep(slot, 2, I64))
             f.store(f.load(I64, f.gep(slot, 2, I64)), p)
 
-        f.loop(0, f.load(I64, p), 1, [], body)
+        f.for_range(f.load(I64, p), body)
         f.store(f.const(I64, 9), p)
-        f.loop(0, f.load(I64, p), 1, [], body)
+        f.for_range(f.load(I64, p), body)
 
     run(emit, out)
     assert out[0] == 8

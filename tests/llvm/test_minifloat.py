@@ -37,11 +37,11 @@ def run(emit: Any, source: Any, x: np.ndarray, out: np.ndarray, level: str) -> N
     given, result, count = f.params
     type = vector(source, LANES)
 
-    def body(i: Any, _: Any) -> None:
+    def body(i: Any) -> None:
         made = emit(f, f.load(type, f.gep(given, i, source)))
         f.store(made, f.gep(result, i, made.type.element))
 
-    f.loop(0, count, LANES, [], body)
+    f.for_range(count, body, step=LANES)
     f.ret()
     library = link_object([compile_object(module.text(), target)])
     function = library.function("k", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)

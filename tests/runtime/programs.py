@@ -66,12 +66,12 @@ def add_and_multiply(parallel: bool = True) -> tuple[ProgramInfo, ModuleBuilder]
     first = k.imul(chunk, CHUNK)
     last = k.imin(k.iadd(first, CHUNK), k.load(I64, k.gep(env, 4, I64)))
 
-    def body(i: Value, _: list[Value]) -> None:
+    def body(i: Value) -> None:
         a, b = k.load(F32, k.gep(x, i, F32)), k.load(F32, k.gep(y, i, F32))
         k.store(k.add(a, b), k.gep(total, i, F32))
         k.store(k.mul(a, b), k.gep(product, i, F32))
 
-    k.loop(first, last, 1, [], body)
+    k.for_range(last, body, start=first)
     k.ret()
 
     f = _run(module, "pair")
@@ -89,7 +89,7 @@ def add_and_multiply(parallel: bool = True) -> tuple[ProgramInfo, ModuleBuilder]
         args = [f.load(PTR, rt), Value(PTR, k.reference.text), env, chunks]
         f.call_indirect(_pointer(f, rt, 1), VOID, [PTR, PTR, PTR, I64], args)
     else:
-        f.loop(0, chunks, 1, [], lambda c, _: discard(f.call(k.reference, [env, c])))
+        f.for_range(chunks, lambda c: discard(f.call(k.reference, [env, c])))
     f.ret(f.const(I32, 0))
     return info, module
 
@@ -117,10 +117,10 @@ def scale_in_place() -> tuple[ProgramInfo, ModuleBuilder]:
     f.if_(negative, lambda: f.ret(f.const(I32, 1)))
 
     def through(source: Value, target: Value, change: Callable[[Value], Value]) -> None:
-        def body(i: Value, _: list[Value]) -> None:
+        def body(i: Value) -> None:
             f.store(change(f.load(F32, f.gep(source, i, F32))), f.gep(target, i, F32))
 
-        f.loop(0, 6, 1, [], body)
+        f.for_range(6, body)
 
     through(x, temp, lambda value: f.mul(value, factor))
     through(temp, out, lambda value: value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions that are gradients of filters: which they are, and the form that their driver takes.
+"""Convolutions that are gradients of filters: which they are, and how their driver takes them.
 
 The gradient of a filter sums over all images and positions: its window is as large as the gradient
 that came in, its results are few. The driver (`kernel.convolution.filter_gradient`) takes the image
@@ -17,23 +17,23 @@ from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
 from ingot.hlo.window import window_elements
 
 MIN_CHANNELS = 8
-"""Channels from which on the form pays: with 3 and 6 channels and 4 to 256 images its sums took 1.2
-to 1.6 of the time of a convolution that has the images as channels. Of depthwise filters the form
+"""Channels from which on the driver pays: with 3 and 6 channels and 4 to 256 images its sums took
+1.2 to 1.6 of the time of a convolution that has the images as channels. Of depthwise filters it
 took 0.05 to 0.9 of the time, of groups 0.6 to 0.7 (AVX-512, one thread, 2026-11-28)."""
 
 MIN_CHANNELS_OF_ANY_BATCH = 3
 """The same where the batch has a symbolic size, so that images cannot be channels of a direct sum:
-from 3 to 6 channels on the form took 0.3 (7x7) to 1.0 of the time of patches, with one 1.7."""
+from 3 to 6 channels on it took 0.3 (7x7) to 1.0 of the time of patches, with one 1.7."""
 
 
 def filter_labels(rank: int) -> ConvolutionLabels:
-    """Return the labels of the form for `rank` spatial dimensions."""
+    """Return the labels that the driver takes, for `rank` spatial dimensions."""
     digits = "".join(map(str, range(rank)))
     return ConvolutionLabels(f"f{digits}b", f"i{digits}o", f"{digits}bf")
 
 
 def has_enough_channels(channels: int, batch: int | Dim) -> bool:
-    """Whether the form pays for these numbers of channels and images."""
+    """Whether the driver pays for these numbers of channels and images."""
     return channels >= (MIN_CHANNELS if isinstance(batch, int) else MIN_CHANNELS_OF_ANY_BATCH)
 
 

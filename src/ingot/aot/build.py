@@ -12,7 +12,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-import ingot
 from ingot.aot.archive import archive_of
 from ingot.aot.glue import (
     LIBRARY_METADATA,
@@ -50,6 +49,7 @@ from ingot.runtime.program import storage_of
 from ingot.support.diagnostics import ResourceError, UnsupportedError
 from ingot.support.records import record
 from ingot.support.timing import PhaseTimer
+from ingot.support.versions import VERSION
 
 MOST_CONSTANT_BYTES = (1 << 31) - (1 << 26)
 """Code addresses constants by offsets of 32 bits."""
@@ -241,7 +241,7 @@ def _metadata(
     )
     return Metadata(
         symbol,
-        ingot.__version__,
+        VERSION,
         spec.triple,
         spec.cpu,
         spec.features,

@@ -188,10 +188,10 @@ class _Glue:
         f = self._module.function("in_turn", VOID, params, linkage="internal")
         _, function, env, chunks = f.params
 
-        def one(chunk: Value, _: list[Value]) -> None:
+        def one(chunk: Value) -> None:
             f.call_indirect(function, VOID, [PTR, I64], [env, chunk])
 
-        f.loop(0, chunks, 1, [], one)
+        f.for_range(chunks, one)
         f.ret()
         return f
 

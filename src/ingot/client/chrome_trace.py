@@ -11,15 +11,13 @@ Source: "Trace Event Format" of the Chromium project (complete events, `ph` "X";
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ingot.client.timings import Site, Timings
 from ingot.runtime.recording import Event
 
-if TYPE_CHECKING:
-    from ingot.client.profile import Profile, Site
 
-
-def chrome_trace(profile: Profile) -> str:
+def chrome_trace(profile: Timings) -> str:
     """Return the trace as JSON."""
     runs = sorted(profile.runs, key=lambda run: (run[1].start, -run[1].end))
     devices = {device: n for n, device in enumerate(sorted({e.device for _, e in runs}))}

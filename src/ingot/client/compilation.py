@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ingot.client.dump import AFTER, BEFORE, Dump
 from ingot.client.executable import Executable
-from ingot.client.inspection import CpuInspection, executable_of
+from ingot.client.inspection import CpuInspection
 from ingot.client.memory_report import memory_usage_report
 from ingot.client.options import AnyStage
 from ingot.client.reproducer import reproducible
@@ -72,7 +72,7 @@ def compile_for_cpu(
             return compile_staged(working, before, options, target, timer, report)
         stages = _stages(working, before, options, target, timer)
         with timer.phase("link"):
-            executable = executable_of(stages, timer)
+            executable = Executable.of(stages, timer)
     _report(executable, module, dump)
     return executable
 

@@ -12,6 +12,7 @@ from ingot.artifact.artifact import Artifact
 from ingot.artifact.facts import Facts
 from ingot.client.dynamic_sizes import DynamicSizes
 from ingot.client.inspected import InspectedProgram
+from ingot.client.linking import link
 from ingot.client.profile import remember
 from ingot.client.replicated import run_replicated
 from ingot.client.threads import require_threads, run_with
@@ -27,7 +28,7 @@ from ingot.support.records import record
 from ingot.support.timing import PhaseTimer
 
 if TYPE_CHECKING:
-    from ingot.client.inspection import Inspection
+    from ingot.client.inspection import CpuInspection, Inspection
     from ingot.cpu.compiler import CpuProgram
     from ingot.cpu.kernels import KernelSet
 
@@ -90,6 +91,16 @@ class Executable(InspectedProgram["CpuProgram"]):
         if program is not None:
             self.call = self._sized(program.call)
             remember(self, program.record_address)
+
+    @staticmethod
+    def of(stages: CpuInspection, timer: PhaseTimer) -> Executable:
+        """Return the executable of a compilation; `timer` has its seconds."""
+        compiled, target = stages.compiled, stages.target
+        program = None
+        if not target.lacking:  # Else it can only be inspected: running it would crash the process.
+            program = link(compiled.artifact, compiled.kernels.imports(), compiled.kernels)
+        origin = Origin.of(stages.source, target, lambda: stages)
+        return Executable(compiled.artifact, program, origin, timer)
 
     @property
     def artifact(self) -> Artifact:

@@ -11,11 +11,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from ingot.artifact.artifact import Artifact
 from ingot.artifact.facts import Facts, MemoryAnalysis
 from ingot.client.analyses import Described
+from ingot.client.compiled import C
 from ingot.client.options import AnyStage
 from ingot.client.profile import Profile, profile_of
 from ingot.hlo.module import Module
@@ -25,35 +26,7 @@ if TYPE_CHECKING:
     from ingot.client.inspection import Inspection
     from ingot.hlo.rewrite.pass_base import PassContext
     from ingot.host.kernel_info import KernelInfo
-    from ingot.host.program_kernels import ProgramKernels
     from ingot.passes.buffers.buffer_table import BufferAssignment
-
-
-class Compiled(Protocol):
-    """A compiled program of any target, with the results of its compilation's stages."""
-
-    @property
-    def artifact(self) -> Artifact:
-        """The program as data."""
-        ...
-
-    @property
-    def module(self) -> Module:
-        """The module after all passes."""
-        ...
-
-    @property
-    def kernels(self) -> ProgramKernels:
-        """The kernels."""
-        ...
-
-    @property
-    def assignment(self) -> BufferAssignment:
-        """Where each value lives."""
-        ...
-
-
-C = TypeVar("C", bound=Compiled)
 
 
 class InspectedProgram(Described, Generic[C]):

@@ -16,9 +16,7 @@ from ingot.artifact.artifact import Artifact
 from ingot.artifact.facts import Facts
 from ingot.artifact.steps import Steps
 from ingot.client import analyses
-from ingot.client.executable import Executable, Origin
-from ingot.client.inspected import C
-from ingot.client.linking import link
+from ingot.client.compiled import C
 from ingot.client.options import STAGES, AnyStage
 from ingot.cpu.compiler import CpuProgram
 from ingot.formats.hlo_text import print_module
@@ -33,7 +31,6 @@ from ingot.passes.buffers.contents import assignment_text
 from ingot.semantics.device_groups import grid_of
 from ingot.support.arguments import require_type
 from ingot.support.diagnostics import ExecutionError
-from ingot.support.timing import PhaseTimer
 
 
 class Inspection(Generic[C]):
@@ -155,13 +152,3 @@ def _steps(artifact: Artifact) -> list[str]:
     """Return the host program's steps, if it has no code, as comments of LLVM IR."""
     host = artifact.host
     return [f"; {line}" for line in str(host).splitlines()] if isinstance(host, Steps) else []
-
-
-def executable_of(stages: CpuInspection, timer: PhaseTimer) -> Executable:
-    """Return the executable of a compilation; `timer` has its seconds."""
-    compiled, target = stages.compiled, stages.target
-    program = None
-    if not target.lacking:  # Else it can only be inspected: running it would crash the process.
-        program = link(compiled.artifact, compiled.kernels.imports(), compiled.kernels)
-    origin = Origin.of(stages.source, target, lambda: stages)
-    return Executable(compiled.artifact, program, origin, timer)

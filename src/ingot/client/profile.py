@@ -23,16 +23,16 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections import defaultdict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
+from ingot.client.timings import Site, Timings
 from ingot.hlo.instruction import Instruction
-from ingot.runtime.recording import Event, Recording, recorder
+from ingot.runtime.recording import recorder
 from ingot.runtime.records import PROGRAM
 from ingot.semantics.foreign_calls import target_name
 from ingot.support.arguments import require_type
@@ -41,19 +41,38 @@ from ingot.support.forking import ForkLock
 from ingot.support.records import record
 
 if TYPE_CHECKING:
-    from ingot.client.inspected import InspectedProgram
+    from ingot.hlo.module import Module
+    from ingot.host.kernel_info import KernelInfo
+
+
+class Recorded(Protocol):
+    """An executable whose events get names."""
+
+    @property
+    def source(self) -> Module:
+        """The module before the passes."""
+        ...
+
+    @property
+    def module(self) -> Module:
+        """The module after all passes."""
+        ...
+
+    @property
+    def kernels(self) -> tuple[KernelInfo, ...]:
+        """Every kernel call, in the order in which they run."""
+        ...
+
 
 Key = tuple[int, int]
 _KINDS = {"fusion": "kernel", "while": "loop"}
 _lock = ForkLock()
-_executables: weakref.WeakValueDictionary[Key, InspectedProgram[Any]] = (
-    weakref.WeakValueDictionary()
-)
-_recording: list[dict[Key, InspectedProgram[Any]]] = []
+_executables: weakref.WeakValueDictionary[Key, Recorded] = weakref.WeakValueDictionary()
+_recording: list[dict[Key, Recorded]] = []
 """The executables of the recording that goes on, if one does."""
 
 
-def remember(executable: InspectedProgram[Any], record: int) -> None:
+def remember(executable: Recorded, record: int) -> None:
     """Note an executable, so that its events find their names.
 
     `record` is the address of its `IngotProgram`, or of one of several.
@@ -66,9 +85,9 @@ def remember(executable: InspectedProgram[Any], record: int) -> None:
 
 
 @contextmanager
-def kept_executables() -> Generator[dict[Key, InspectedProgram[Any]], None, None]:
+def kept_executables() -> Generator[dict[Key, Recorded], None, None]:
     """Record every executable that is made in the `with` block, whichever frontend makes it."""
-    kept: dict[Key, InspectedProgram[Any]] = {}
+    kept: dict[Key, Recorded] = {}
     with _lock:
         _recording.append(kept)
     try:
@@ -79,77 +98,11 @@ def kept_executables() -> Generator[dict[Key, InspectedProgram[Any]], None, None
 
 
 @record
-class Site:
-    """One thing that a program runs.
+class Profile(Timings):
+    """The runs between start and stop: `str` for a table, `save` for a trace.
 
-    Attributes:
-        module: name of the program.
-        name: of the HLO instruction: a fusion, a custom call, a loop.
-        kind: "kernel", "call" or "loop".
-        opcodes: the opcodes of a kernel; the target of a call.
-        op_name: the front end's name.
-        source: the user's source location (file:line), or "".
-        flops, transcendentals, bytes: work of one call, 0 if it is not known.
-        lines: the source locations of everything that it computes, each once.
-        hlo: the instruction as HLO text.
+    Its fields are those of `Timings`.
     """
-
-    module: str
-    name: str
-    kind: str
-    opcodes: tuple[str, ...] = ()
-    op_name: str = ""
-    source: str = ""
-    flops: int = 0
-    transcendentals: int = 0
-    bytes: int = 0
-    lines: tuple[str, ...] = ()
-    hlo: str = ""
-
-
-@record
-class Row:
-    """A site's times in a profile, in seconds."""
-
-    site: Site
-    calls: int
-    total: float
-    shortest: float
-
-
-@record
-class Profile:
-    """The runs between start and stop.
-
-    Attributes:
-        recording: the events as they were recorded.
-        runs: the events whose program is known, each with its site.
-    """
-
-    recording: Recording
-    runs: tuple[tuple[Site, Event], ...]
-
-    def rows(self) -> list[Row]:
-        """Return every site with its times, the longest first."""
-        times: defaultdict[Site, list[int]] = defaultdict(list)
-        for site, event in self.runs:
-            times[site].append(event.end - event.start)
-        rows = [
-            Row(site, len(found), sum(found) / 1e9, min(found) / 1e9)
-            for site, found in times.items()
-        ]
-        return sorted(rows, key=lambda row: -row.total)
-
-    def seconds_by_line(self) -> dict[str, float]:
-        """Return the seconds of the kernels with ops of each of the user's lines, longest first.
-
-        A kernel of several lines counts for each of them, so the sum may exceed the total.
-        """
-        found: defaultdict[str, float] = defaultdict(float)
-        for row in self.rows():
-            for line in row.site.lines:
-                found[line] += row.total
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def to_chrome_trace(self) -> str:
         """Return the profile as a JSON trace, for Perfetto (ui.perfetto.dev) and Chrome."""
@@ -187,7 +140,7 @@ class Profiler:
 
     def __init__(self) -> None:
         """Do nothing yet."""
-        self._kept: dict[Key, InspectedProgram[Any]] = {}
+        self._kept: dict[Key, Recorded] = {}
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -260,7 +213,7 @@ def profile_of(run: Callable[[], object], runs: int) -> Profile:
     return made
 
 
-def site_rows(executable: InspectedProgram[Any]) -> list[Site]:
+def site_rows(executable: Recorded) -> list[Site]:
     """Return the sites of a program, by number."""
     from ingot.host.sites import sites
 

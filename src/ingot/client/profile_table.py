@@ -4,19 +4,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
+from ingot.client.timings import Row, Timings
 from ingot.llvm.machine_model import MachineModel
 from ingot.support.text import format_seconds
-
-if TYPE_CHECKING:
-    from ingot.client.profile import Profile, Row
 
 _OPCODES = 6
 """Different opcodes of a kernel that are named, at most."""
 
 
-def table(profile: Profile, model: MachineModel | None = None, limit: int | None = None) -> str:
+def table(profile: Timings, model: MachineModel | None = None, limit: int | None = None) -> str:
     """Return the rows of a profile as text.
 
     Args:

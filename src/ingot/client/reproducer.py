@@ -21,11 +21,11 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 
-import ingot
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import IngotError, InternalError, ResourceError
 from ingot.support.records import replace
+from ingot.support.versions import VERSION
 
 _LIMITS = frozenset(
     {errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
@@ -71,7 +71,7 @@ def _saved(module: Module) -> str:
     try:
         given = [f"// {name}={value!r}" for name, value in sorted(os.environ.items())
                  if name.startswith(_SWITCHES)]  # fmt: skip
-        versions = f"// ingot {ingot.__version__}, {platform.platform()}"
+        versions = f"// ingot {VERSION}, {platform.platform()}"
         text = "\n".join([versions, *given, print_module(module)])
         with tempfile.NamedTemporaryFile(prefix="ingot-", suffix=".hlo", delete=False) as file:
             file.write(text.encode("utf-8", "surrogateescape"))

@@ -15,12 +15,12 @@ import zlib
 from collections.abc import Iterable
 from typing import Any
 
-from ingot import __version__
 from ingot.client.container import pack, unpack
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
 from ingot.support.diagnostics import ParseError
 from ingot.support.records import record
+from ingot.support.versions import VERSION
 
 _MAGIC = b"INGOTEXEC1"
 
@@ -48,9 +48,7 @@ def write_saved(module: Module, fp: Fp, disabled: Iterable[str], threads: int | 
 
     options = {"fp": fp.name, "disabled": sorted(disabled), "threads": threads}
     text = print_module(module).encode("utf-8", "surrogateescape")
-    return pack(
-        _MAGIC, (__version__.encode(), json.dumps(options).encode(), zlib.compress(text, 1))
-    )
+    return pack(_MAGIC, (VERSION.encode(), json.dumps(options).encode(), zlib.compress(text, 1)))
 
 
 def read_saved(data: bytes) -> Saved:
@@ -65,9 +63,9 @@ def read_saved(data: bytes) -> Saved:
         version, options, text = unpack(_MAGIC, data, 3)
     except ValueError as error:
         raise _refused(str(error)) from error
-    if version != __version__.encode():
+    if version != VERSION.encode():
         made_by = version.decode(errors="backslashreplace")
-        raise _refused(f"was serialized by Ingot {made_by}, this is {__version__}")
+        raise _refused(f"was serialized by Ingot {made_by}, this is {VERSION}")
     fields: dict[str, Any] = json.loads(options)
     module = parse_hlo(zlib.decompress(text).decode("utf-8", "surrogateescape"))
     return Saved(module, Fp[fields["fp"]], tuple(fields["disabled"]), fields["threads"])

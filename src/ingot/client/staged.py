@@ -8,7 +8,7 @@ from typing import Any
 
 from ingot.client.executable import Executable
 from ingot.client.inspected_stages import InspectedStages, stages_of, stages_refused
-from ingot.client.inspection import CpuInspection, executable_of
+from ingot.client.inspection import CpuInspection
 from ingot.client.serialize import write_saved
 from ingot.cpu.compiler import compile_module
 from ingot.hlo.module import Module
@@ -86,7 +86,7 @@ def compile_staged(
         source = stage.clone()
         compiled = compile_module(stage, context, target, timer)
         stages = CpuInspection(compiled, source, context, target)
-        executables.append(executable_of(stages, timer))
+        executables.append(Executable.of(stages, timer))
         report(executables[-1])
     program = StagedProgram(module.name, split.code, [one.program for one in executables])
     return StagedExecutable(program, tuple(executables), before, timer, context)

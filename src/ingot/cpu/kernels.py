@@ -19,8 +19,8 @@ import numpy as np
 from ingot.cpu.code import Code, CompiledKernel, CompiledLoops, RegisterLoop
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.emit.template import Template
-from ingot.cpu.forms import KernelCode, kernel_codes
 from ingot.cpu.inlining import is_small
+from ingot.cpu.kernel_codes import KernelCode, kernel_codes
 from ingot.cpu.library import (
     LibraryKernel,
     LibraryPart,

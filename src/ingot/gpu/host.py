@@ -198,35 +198,32 @@ class GpuHostProgram(HostProgram):
     def _some_rounds(self, body: Computation, count: int) -> None:
         """Emit `count` iterations, whose kernels are launched one by one."""
 
-        def step(_: Value, values: list[Value]) -> list[Value]:
+        def step(_: Value) -> None:
             self.poller.check(self.leave)
             self.computation(body)
-            return values
 
-        self.f.loop(0, count, 1, [], step)
+        self.f.for_range(count, step)
 
     def _rounds_of_graph(self, body: Computation, graph: Value, count: int, together: int) -> None:
         """Emit `count` iterations: a graph of `together` of them is launched repeatedly."""
         together = min(together, count)
 
-        def fill(_: Value, values: list[Value]) -> list[Value]:
+        def fill(_: Value) -> None:
             self.computation(body)
-            return values
 
         def leave() -> None:
             self._ask(GRAPH_END, [graph])
             self.leave()
 
-        def launch(_: Value, values: list[Value]) -> list[Value]:
+        def launch(_: Value) -> None:
             self.poller.check(leave)
             self._ask(GRAPH_LAUNCH, [graph])
-            return values
 
         self._graph = graph
-        self.f.loop(0, together, 1, [], fill)
+        self.f.for_range(together, fill)
         self._graph = None
         self._ask(GRAPH_MAKE, [graph])
-        self.f.loop(0, count // together, 1, [], launch)
+        self.f.for_range(count // together, launch)
         self._ask(GRAPH_END, [graph])
         if count % together:
             self._some_rounds(body, count % together)

@@ -78,10 +78,19 @@ def compile_module(
         assignment = assign_buffers(module, kernels.scratch_bytes)
         if context.debug:
             verify_assignment(module, module.schedule, assignment)
+    program = _link_up(module, kernels, assignment, timer)
+    module.drop_analyses()
+    return program
+
+
+def _link_up(
+    module: Module, kernels: GpuKernelSet, assignment: BufferAssignment, timer: PhaseTimer
+) -> GpuProgram:
+    """Make the host program and the kernels' PTX, then the artifact of both."""
     plan = plan_sizes(module)
     info = program_info(module, plan, assignment)
     placed = PlacedModule(module, assignment, plan, info)
-    host = TargetSpec.host()
+    host, machine = TargetSpec.host(), kernels.machine
     with timer.phase("host program"):
         builder = ModuleBuilder.for_target("host", host)
         info = emit_functions(GpuHostProgram(builder, placed, kernels))
@@ -101,5 +110,4 @@ def compile_module(
         module.analysis(call_sites),
         DeviceCode(machine.name, ptx, tuple(kernels.handles)),
     )
-    module.drop_analyses()
     return GpuProgram(artifact, module, kernels, assignment, kernel_text, host_text)

@@ -8,6 +8,7 @@ emits it. The IR itself is `expr` (scalar expressions) and `ir` (kernels). Aroun
 of library drivers.
 
 Each folder is a step or a family: `elemental` lowers HLO to expressions, `loop` builds and rewrites
-loop kernels, `schedule` chooses their tiles, vectors and threads, `forms` finds those that library
-code runs; `contraction`, `convolution`, `attention`, `sort` and `fft` have kernels of their kind.
+loop kernels, `schedule` chooses their tiles, vectors and threads, `generic` finds those that
+library code runs; `contraction`, `convolution`, `attention`, `sort` and `fft` have kernels of
+their kind.
 """

@@ -12,11 +12,10 @@ Example:
     >>> module = ModuleBuilder("example")
     >>> f = module.function("scale", VOID, [("x", PTR), ("n", I64)])
     >>> x, n = f.params
-    >>> def body(i, _):
+    >>> def body(i):
     ...     at = f.gep(x, i, F32)
     ...     f.store(f.mul(f.load(F32, at), f.const(F32, 2.0)), at)
-    >>> f.loop(0, n, 1, [], body)
-    []
+    >>> f.for_range(n, body)
     >>> f.ret()
     >>> "fmul float" in module.text()
     True

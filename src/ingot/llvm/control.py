@@ -124,6 +124,33 @@ class Control(IndexArithmetic):
             for initial, result in zip(carried, results, strict=True)
         ]
 
+    def for_range(
+        self,
+        end: Index,
+        body: Callable[[Value], object],
+        *,
+        start: Index = 0,
+        step: Index = 1,
+        unroll: int | None = None,
+        at_least_once: bool = False,
+        index_type: Type = I64,
+    ) -> None:
+        """Run `body(i)` for i in range(start, end, step), step > 0; as `loop`, nothing carried."""
+
+        def run(index: Value, _: list[Value]) -> None:
+            body(index)
+
+        self.loop(
+            start,
+            end,
+            step,
+            (),
+            run,
+            unroll=unroll,
+            at_least_once=at_least_once,
+            index_type=index_type,
+        )
+
     def _unroll_metadata(self, unroll: int | None) -> str:
         if unroll is None:
             return ""

@@ -66,7 +66,7 @@ class Calls(Operators):
         if isinstance(callee, Emitted):
             made: Any = callee.emit(self.f, *values)
         else:
-            made = self.f.call(self.translation.reference(callee), values)
+            made = self.f.call(self.references.reference(callee), values)
         return Typed(callee.result, made)
 
     def _indirect(self, node: ast.Call, callee: Typed) -> Typed:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import I1, I8, I64, PTR
 from ingot.llvm.values import Value, zero
 from ingot.native.functions import External, Native
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs, sizeof
+from ingot.native.references import References
 from ingot.native.types import (
     BOOL,
     INT64,
@@ -30,9 +31,6 @@ from ingot.native.types import (
     type_text,
 )
 from ingot.support.diagnostics import SourceLocation
-
-if TYPE_CHECKING:
-    from ingot.native.module import Translation
 
 Cases = dict[type[ast.expr], Callable[[Any, Any], object]]
 
@@ -54,9 +52,9 @@ class Variable(NamedTuple):
 class Expressions:
     """The expressions of one function; `scope` holds its local names."""
 
-    def __init__(self, translation: Translation, function: Native, f: FunctionBuilder) -> None:
+    def __init__(self, references: References, function: Native, f: FunctionBuilder) -> None:
         """Write into `f`."""
-        self.translation, self.function, self.f = translation, function, f
+        self.references, self.function, self.f = references, function, f
         self.names = function.namespace
         self.scope: dict[str, Typed | Variable] = {}
 
@@ -98,9 +96,9 @@ class Expressions:
             if made is None:
                 return zero(PTR)
             if isinstance(made, (Native, External)) and self._fits(made, wanted):
-                return Value(PTR, self.translation.reference(made).text)
+                return Value(PTR, self.references.reference(made).text)
             if isinstance(made, Pointer) and _is_upcast(type(made), wanted):
-                return self.translation.static(made)
+                return self.references.static(made)
         self.refuse(node, f"{made!r} where a {type_text(wanted)} is wanted", "a value of that type")
 
     def _fits(self, function: Native | External, wanted: NativeType) -> bool:
@@ -113,7 +111,7 @@ class Expressions:
     def run_time(self, node: ast.expr, made: object) -> Typed | None:
         """Return an emitted expression as a value of run time, None if its type is open."""
         if isinstance(made, Pointer):
-            return Typed(type(made), self.translation.static(made))
+            return Typed(type(made), self.references.static(made))
         if isinstance(made, bool):
             return Typed(BOOL, self.f.const(I1, made))
         return made if isinstance(made, Typed) else None

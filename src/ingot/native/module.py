@@ -14,13 +14,9 @@ from typing import Any
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_named
 from ingot.llvm.target import TargetSpec
-from ingot.llvm.types import PTR
-from ingot.llvm.values import FunctionRef, Value, symbol_text
-from ingot.native.functions import External, Native, llvm_signature
-from ingot.native.pointers import Pointer
-from ingot.native.statics import Static
+from ingot.native.functions import Native
+from ingot.native.references import References
 from ingot.native.types import llvm_type
-from ingot.support.diagnostics import InternalError
 
 
 def compiled(
@@ -45,80 +41,27 @@ def compiled(
     return compile_named(name, sources, text, TargetSpec.host()).result()
 
 
-class Translation:
+class Translation(References):
     """Translates native functions into a module."""
 
     def __init__(self, module: ModuleBuilder) -> None:
         """Translate into `module`."""
-        self.module = module
-        self._references: dict[Native, FunctionRef] = {}
-        self._names: set[str] = set()
-        self._waiting: list[Native] = []
-        self._statics: dict[int, Value] = {}
+        super().__init__(module)
         self._files: dict[str, Any] = {}
 
     def add(self, *functions: Callable[..., Any]) -> None:
         """Translate functions and all that they call."""
         for function in functions:
             self.reference(function)
-        while self._waiting:
-            self._translate(self._waiting.pop(0))
-
-    def reference(self, function: Callable[..., Any]) -> FunctionRef:
-        """Return a reference to a native or external function; a native one is translated later.
-
-        Raises:
-            InternalError: the function is not decorated with `@native`.
-        """
-        if isinstance(function, External):
-            result, params = llvm_signature(function)
-            return self.module.helper(
-                function.symbol, lambda module: module.declare(function.symbol, result, params)
-            )
-        if not isinstance(function, Native):
-            raise InternalError(f"{function!r} is no native function", hint="decorate it: @native")
-        found = self._references.get(function)
-        if found is None:
-            name = function.symbol or self._internal_name(function)
-            result, params = llvm_signature(function)
-            found = FunctionRef(name, result, tuple(params), symbol_text(name))
-            self._references[function] = found
-            self._waiting.append(function)
-        return found
-
-    def static(self, pointer: Pointer) -> Value:
-        """Return the address of a global, or an address within one (`pointer + bytes`).
-
-        Raises:
-            InternalError: the pointer is not one to a `static(...)`.
-        """
-        found = self._statics.get(pointer.address)
-        if found is None:
-            if isinstance(pointer.backing, Pointer):
-                base, offset = pointer.backing, pointer.address - pointer.backing.address
-                text = self.static(base).text
-                return Value(PTR, f"getelementptr (i8, ptr {text}, i64 {offset})")
-            if not isinstance(pointer.backing, Static):
-                raise InternalError(f"{pointer!r} is no global of a module", hint="use static(...)")
-            found = self._statics[pointer.address] = pointer.backing.define(
-                self.module, self.static
-            )
-        return found
-
-    def _internal_name(self, function: Native) -> str:
-        file = function.function.__module__.rpartition(".")[2]
-        name = f"{file}.{function.name}"
-        while name in self._names:
-            name += "_"
-        self._names.add(name)
-        return name
+        while self.requested:
+            self._translate(self.requested.pop(0))
 
     def _translate(self, function: Native) -> None:
         # Imported here: a process that finds its objects in the cache translates nothing.
         from ingot.native.sources import definition_of
         from ingot.native.statements import Statements
 
-        reference = self._references[function]
+        reference = self.reference(function)
         f = self.module.function(
             reference.name,
             reference.return_type,

@@ -24,7 +24,6 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from ingot import __version__
 from ingot.artifact.abi import OutputInfo, ParamInfo
 from ingot.client import Executable, compile
 from ingot.client.staged import StagedExecutable
@@ -37,6 +36,7 @@ from ingot.runtime.native import native_runtime
 from ingot.semantics.device_groups import Grid, grid_of
 from ingot.support.diagnostics import Diagnostic, ExecutionError, IngotError
 from ingot.support.text import did_you_mean
+from ingot.support.versions import VERSION
 from ingot.tools.fields import (
     choice_field,
     element_types,
@@ -202,7 +202,7 @@ class Session:
             "kind": TargetSpec.host().cpu,
             "threads": native_runtime().num_threads,
         }
-        return Message({"devices": [device], "version": __version__, "types": element_types()})
+        return Message({"devices": [device], "version": VERSION, "types": element_types()})
 
     def _new_number(self) -> int:
         self.next_number += 1

@@ -14,10 +14,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from ingot.client.executable import Executable
-from ingot.client.profile import Profile, Site
+from ingot.client.profile import Profile
+from ingot.client.timings import Site
 from ingot.runtime.recording import Event
 from ingot.runtime.records import PROGRAM
-from ingot.viz.report import EventReport
+from ingot.viz.content import EventReport
 
 _LEAST = 1e-3
 """Shorter events, as a share of the execution, are left out: a loop may have a million."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from ingot.support.records import record
-from ingot.viz.report import PassReport, PhaseReport, ProgramReport
+from ingot.viz.content import PassReport, PhaseReport, ProgramReport
 
 PASSES = "passes"
 """The phase that runs the passes."""

@@ -28,20 +28,20 @@ from ingot.passes.fusion.groups import Decision
 from ingot.support.observing import Observation
 from ingot.support.timing import Phase
 from ingot.viz.code import KernelTexts
-from ingot.viz.execution import last_execution, runs_of, shortest_times
-from ingot.viz.flow import feeds_of
-from ingot.viz.memory import live_bytes, made_buffers, rows_of
-from ingot.viz.report import (
+from ingot.viz.content import (
     FusionReport,
     KernelReport,
     PassReport,
     PhaseReport,
     ProgramReport,
-    Report,
     RewriteReport,
     Size,
     SourceLine,
 )
+from ingot.viz.execution import last_execution, runs_of, shortest_times
+from ingot.viz.flow import feeds_of
+from ingot.viz.memory import live_bytes, made_buffers, rows_of
+from ingot.viz.report import Report
 from ingot.viz.step import step_report
 
 

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.support.records import record
 from ingot.support.text import format_size
+from ingot.viz.content import KernelReport, ProgramReport
 from ingot.viz.layout import curve, layers
-from ingot.viz.report import KernelReport, ProgramReport
 from ingot.viz.terminal import PLUMBING, opcodes_text
 
 MOST_BOXES = 60

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ingot.passes.buffers.buffer_table import BufferAssignment, Output, Temp
 from ingot.passes.buffers.contents import Contents, buffer_usage
-from ingot.viz.report import BufferReport
+from ingot.viz.content import BufferReport
 
 
 def made_buffers(assignment: BufferAssignment) -> list[Contents]:

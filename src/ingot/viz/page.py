@@ -17,15 +17,15 @@ from ingot.support.diagnostics import UnsupportedError
 from ingot.support.text import format_seconds, format_size
 from ingot.support.versions import VERSION
 from ingot.viz import graph, terminal
+from ingot.viz.content import ProgramReport, ReportContent
 from ingot.viz.flame import execution_flame, flame_of
-from ingot.viz.report import ProgramReport, Report
 
 TEMPLATE = "report.html.j2"
 CODE = ("hlo", "kernel_ir", "llvm_ir")
 """The fields of a kernel that hold its code."""
 
 
-def page(report: Report) -> str:
+def page(report: ReportContent) -> str:
     """Return the page of a report.
 
     Raises:
@@ -64,7 +64,7 @@ def read(name: str) -> str:
     return (resources.files("ingot.viz") / "templates" / name).read_text(encoding="utf-8")
 
 
-def _by_size(report: Report) -> list[int]:
+def _by_size(report: ReportContent) -> list[int]:
     """Return the numbers of the programs, the largest first: a script compiles small ones too."""
     programs = report.programs
     return sorted(range(len(programs)), key=lambda number: -programs[number].instructions_before)
@@ -86,7 +86,7 @@ def _shown(program: ProgramReport) -> dict[str, Any]:
     }
 
 
-def _data(report: Report) -> str:
+def _data(report: ReportContent) -> str:
     """Return the kernels and lines as JSON that is safe in a script element."""
     rows = [_program_data(program) for program in report.programs]
     return json.dumps(rows).replace("<", "\\u003c")

@@ -29,7 +29,7 @@ from ingot.semantics.foreign_calls import DONE, START
 from ingot.semantics.trip_counts import known_trip_count
 from ingot.support.diagnostics import ArgumentError
 from ingot.support.records import record
-from ingot.viz.report import CollectiveReport, StepReport
+from ingot.viz.content import CollectiveReport, StepReport
 
 _PERMUTE = "collective-permute"
 

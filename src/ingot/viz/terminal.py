@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ingot.support.text import format_seconds, format_size
-from ingot.viz.report import KernelReport, ProgramReport, Report, Size, StepReport
+from ingot.viz.content import KernelReport, ProgramReport, ReportContent, Size, StepReport
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -39,19 +39,19 @@ def opcodes_text(kernel: KernelReport) -> str:
     return ", ".join(f"{n} {name}" if n > 1 else name for name, n in counts)
 
 
-def plain(report: Report) -> str:
+def plain(report: ReportContent) -> str:
     """Return the text of a report."""
     return "\n".join(text for _, text in _all_lines(report))
 
 
-def rich_text(report: Report) -> Text:
+def rich_text(report: ReportContent) -> Text:
     """Return the text of a report for rich."""
     from rich.text import Text
 
     return Text("\n").join(Text(text, style=style) for style, text in _all_lines(report))
 
 
-def _all_lines(report: Report) -> Iterator[Line]:
+def _all_lines(report: ReportContent) -> Iterator[Line]:
     for program in report.programs:
         yield from lines(program)
     for item in report.observations[:LIMIT]:

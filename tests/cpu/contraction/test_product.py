@@ -130,7 +130,7 @@ def test_an_lhs_whose_steps_are_long_is_packed_where_that_pays(m, n, k, words):
     kernel = build_contraction_kernel(transposed_product(m, n, k))
     found = plain_product(kernel, Vectors(512, 32))
     assert not isinstance(found, str)
-    assert found.form.name.split("_")[1:] == words
+    assert found.variant.name.split("_")[1:] == words
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_several_products_are_packed_ahead_where_that_pays(m, n, k, words):
     kernel = build_contraction_kernel(transposed_product(m, n, k, 8))
     found = plain_product(kernel, Vectors(512, 32))
     assert not isinstance(found, str)
-    assert found.form.name.split("_")[1:] == words
+    assert found.variant.name.split("_")[1:] == words
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_crowded_rows_are_packed_where_that_pays(m, n, k, words):
     program = module((m, k), (k, n), (m, n))
     found = plain_product(build_contraction_kernel(program.entry), Vectors(512, 32))
     assert not isinstance(found, str)
-    assert found.form.name.split("_")[1:] == words
+    assert found.variant.name.split("_")[1:] == words
 
 
 def transposed_product(m, n, k, batch=0):
@@ -323,7 +323,7 @@ def plan(m, n, k):
 def test_a_row_reads_few_columns_at_once_from_memory(m, n, k, vectors):
     found = plan(m, n, k)
     assert found is not None
-    assert found.form.vectors == vectors
+    assert found.variant.vectors == vectors
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_a_row_reads_few_columns_at_once_from_memory(m, n, k, vectors):
 def test_lanes_run_along_k_where_columns_are_few(m, n, k, rhs):
     found = plan(m, n, k)
     assert found is not None
-    assert found.form.rhs == rhs
+    assert found.variant.rhs == rhs
 
 
 def test_a_last_vector_of_few_columns_has_half_the_lanes():
@@ -369,7 +369,7 @@ def test_few_rows_fetch_long_rows_from_memory(m, n, k, fetches):
     found = plan(m, n, k)
     assert found is not None
     names = {micro.name for micro in product_call(found).needed[1:]}
-    assert found.form.fetches == fetches
+    assert found.variant.fetches == fetches
     assert all(f"_ahead{FAR_ROWS_AHEAD}_" in name for name in names) == fetches
 
 
@@ -400,4 +400,4 @@ def test_row_blocks_cover_all_rows(m):
 def test_few_rows_and_narrow_columns_run_in_drivers(m, n, k):
     found = plan(m, n, k)
     assert found is not None
-    assert found.form.columns <= 512
+    assert found.variant.columns <= 512

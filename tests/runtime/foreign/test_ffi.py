@@ -74,11 +74,11 @@ def handler(major: int = 0) -> Any:
     dims = BUFFER.load(f, x, "dims")
     count = f.mul(f.load(I64, dims), f.load(I64, f.gep(dims, 1, I64)))
 
-    def scaled(place: Value, _: list[Value]) -> None:
+    def scaled(place: Value) -> None:
         value = f.load(F32, f.gep(BUFFER.load(f, x, "data"), place, F32))
         f.store(f.mul(value, factor), f.gep(BUFFER.load(f, y, "data"), place, F32))
 
-    f.loop(0, count, 1, [], scaled)
+    f.for_range(count, scaled)
     f.ret(f.zero(PTR))
     return link_object([compile_object(module.text(), TargetSpec.host())])
 

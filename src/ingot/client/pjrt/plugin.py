@@ -15,7 +15,6 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
-from ingot import __version__
 from ingot.client.pjrt import native_module
 from ingot.client.pjrt.c_api import (
     API,
@@ -40,6 +39,7 @@ from ingot.client.pjrt.slots_transfer import TransferSlots
 from ingot.client.pjrt.trampolines import fill_targets
 from ingot.support import flags
 from ingot.support.forking import ForkLock, defers_fork
+from ingot.support.versions import VERSION
 
 _lock = ForkLock()
 _VERSION_BYTES = 24
@@ -50,7 +50,7 @@ _POLL_SECONDS = 0.001
 
 def version() -> str:
     """Return the version that clients report."""
-    return f"ingot {__version__}"
+    return f"ingot {VERSION}"
 
 
 class _Table:

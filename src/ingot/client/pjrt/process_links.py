@@ -13,7 +13,6 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ingot import __version__
 from ingot.client.pjrt.c_api import INVALID_ARGUMENT
 from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import Attribute
@@ -24,6 +23,7 @@ from ingot.runtime.foreign.collectives.mpi_library import finalize, mpi_library,
 from ingot.runtime.foreign.collectives.rendezvous import LinkRow
 from ingot.support.flags import COLLECTIVES, PROCESS_TIMEOUT
 from ingot.support.records import record
+from ingot.support.versions import VERSION
 
 _clients = itertools.count()
 
@@ -98,7 +98,7 @@ def join(
         ExecutionError: INGOT0518, another process did not come in time.
     """
     store, client = KeyValues(args), next(_clients)
-    own: dict[str, Any] = {"version": __version__, "devices": num_devices}
+    own: dict[str, Any] = {"version": VERSION, "devices": num_devices}
     links = None
     if _wants_mpi(options):
         own["rank"] = mpi_library().rank

@@ -8,12 +8,9 @@ Devices are numbered process after process. How several processes find and reach
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Sequence
+from typing import Any, Protocol
 
-from ingot.client.pjrt.c_api import INVALID_ARGUMENT
-from ingot.client.pjrt.errors import PjrtError
-from ingot.client.pjrt.handles import Attribute
 from ingot.runtime.foreign.collectives.rendezvous import (
     NO_LINK,
     LinkRow,
@@ -22,8 +19,24 @@ from ingot.runtime.foreign.collectives.rendezvous import (
 )
 from ingot.support.records import record
 
-if TYPE_CHECKING:
-    from ingot.client.pjrt.process_links import Ranks, Sockets
+
+class Transport(Protocol):
+    """How the processes of a program communicate."""
+
+    @property
+    def transport(self) -> Any:
+        """The transport's record."""
+        ...
+
+    def link(self, here: int, there: int, process: int) -> LinkRow:
+        """Return the link between two devices, of which `there` is one of another process."""
+        ...
+
+    def cut(self, devices: Collection[int]) -> None:
+        """End all waiting for devices of other processes."""
+
+    def leave(self) -> None:
+        """Say farewell to the other processes, which may mean to wait for them."""
 
 
 @record
@@ -38,7 +51,7 @@ class Processes:
 
     index: int = 0
     num_devices: tuple[int, ...] = (1,)
-    reach: Sockets | Ranks | None = None
+    reach: Transport | None = None
 
     def process_of(self, device: int) -> int:
         """Return the process that has a device."""
@@ -74,28 +87,3 @@ class Processes:
         """Wait, where the transport asks for it, for the other processes to end as well."""
         if self.reach is not None:
             self.reach.leave()
-
-
-def find_processes(options: dict[str, Attribute], num_devices: int, args: Any) -> Processes:
-    """Return the processes of a new client.
-
-    Args:
-        options: PJRT_Client_Create's: `node_id` and `num_nodes`, if there are several.
-        num_devices: the number of devices of this process.
-        args: PJRT_Client_Create's arguments.
-
-    Raises:
-        PjrtError: the options are not numbers of processes, or the processes do not fit together.
-        UnsupportedError: INGOT0519, there is no MPI that can be used.
-        ExecutionError: INGOT0518, another process did not come in time.
-    """
-    index, count = options.get("node_id", 0), options.get("num_nodes", 1)
-    if not isinstance(index, int) or not isinstance(count, int) or not 0 <= index < count:
-        raise PjrtError(INVALID_ARGUMENT, f"there is no process {index} of {count}")
-    if count == 1:
-        return Processes(num_devices=(num_devices,))
-    if not args.kv_get_callback or not args.kv_put_callback:
-        raise PjrtError(INVALID_ARGUMENT, f"{count} processes need the host's key-value store")
-    from ingot.client.pjrt.process_links import join
-
-    return join(index, count, options, num_devices, args)

@@ -18,7 +18,7 @@ from ingot.client.pjrt.handles import (
 )
 from ingot.client.pjrt.native import Native
 from ingot.client.pjrt.objects import CPU, CUDA, Client, Device, Platform, Topology
-from ingot.client.pjrt.processes import Processes, find_processes
+from ingot.client.pjrt.processes import Processes
 from ingot.client.pjrt.records import EVENT
 from ingot.client.pjrt.slots import Slots, slot
 from ingot.formats.stablehlo.binding import newest_version
@@ -70,12 +70,13 @@ class ClientSlots(Slots):
         Raises:
             PjrtError: the platform, the number of devices or the processes are wrong
                 (INVALID_ARGUMENT).
-            UnsupportedError, ExecutionError: as for `find_processes`.
+            UnsupportedError: INGOT0519, there is no MPI that can be used.
+            ExecutionError: INGOT0518, another process did not come in time.
         """
         options = read_named_values(args.create_options, args.num_options)
         gpus = _gpus(options)
         count, is_asynchronous = (len(gpus), True) if gpus else _own_devices(options)
-        processes = find_processes(options, count, args)
+        processes = _processes(options, count, args)
         version = f"{self.version} cuda {gpus[0].driver.release}" if gpus else self.version
         client = Client(Platform(version, processes, is_asynchronous, gpus))
         self.clients.append(client)
@@ -251,3 +252,17 @@ def _device(devices: list[Device], number: int) -> int:
     if not 0 <= number < len(devices):
         raise PjrtError(INVALID_ARGUMENT, f"there is no device {number}, only {len(devices)}")
     return devices[number].address
+
+
+def _processes(options: dict[str, Attribute], num_devices: int, args: Any) -> Processes:
+    """Return the processes of a new client, of which `num_devices` devices are of this one."""
+    index, count = options.get("node_id", 0), options.get("num_nodes", 1)
+    if not isinstance(index, int) or not isinstance(count, int) or not 0 <= index < count:
+        raise PjrtError(INVALID_ARGUMENT, f"there is no process {index} of {count}")
+    if count == 1:
+        return Processes(num_devices=(num_devices,))
+    if not args.kv_get_callback or not args.kv_put_callback:
+        raise PjrtError(INVALID_ARGUMENT, f"{count} processes need the host's key-value store")
+    from ingot.client.pjrt.process_links import join
+
+    return join(index, count, options, num_devices, args)

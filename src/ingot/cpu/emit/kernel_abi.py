@@ -20,6 +20,7 @@ from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim, evaluate
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ALIGNED_STACK, FunctionBuilder, ModuleBuilder
+from ingot.llvm.index import Index
 from ingot.llvm.values import Value
 from ingot.support.records import fresh, record, replace
 
@@ -143,6 +144,22 @@ def open_kernel(
     f = module.function(symbol, lt.VOID, params, attrs=attributes, is_quick=is_quick)
     env, chunk = f.params
     return f, bind_env(f, env, buffers, symbols, fma), chunk
+
+
+def for_units(
+    f: FunctionBuilder, chunk: Index, grain: Index, units: Index, body: Callable[[Value], object]
+) -> None:
+    """Run `body` for each unit of a chunk."""
+    first, last = units_of_chunk(f, chunk, grain, units)
+    f.for_range(last, body, start=first)
+
+
+def units_of_chunk(
+    f: FunctionBuilder, chunk: Index, grain: Index, units: Index
+) -> tuple[Value, Value]:
+    """Return the first unit of a chunk, and the one after its last: `grain` units, or the rest."""
+    first = f.as_value(f.imul(chunk, grain))
+    return first, f.as_value(f.imin(f.iadd(first, grain), units))
 
 
 def scratch_of(f: FunctionBuilder, buffers: int) -> Value:

@@ -17,11 +17,8 @@ from collections.abc import Callable, Iterator
 
 from ingot.cpu.library.box_copies import common_box_copies
 from ingot.cpu.library.drivers import common_convolutions, common_products
-from ingot.cpu.library.form_kernels import common_forms
-from ingot.cpu.library.indexing import common_indexing
-from ingot.cpu.library.iota import common_iotas
+from ingot.cpu.library.generic_kernels import common_folds, common_generic_kernels
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part, shared_addresses
-from ingot.cpu.library.reductions import common_reductions
 from ingot.cpu.library.selections import common_selections
 from ingot.cpu.library.sorts import common_sorts
 from ingot.cpu.library.subroutines import common_subroutines, subroutine_part
@@ -37,15 +34,13 @@ __all__ = [
 COMMON: tuple[Callable[[TargetSpec], Iterator[LibraryPart]], ...] = (
     common_products,
     common_convolutions,
-    common_reductions,
+    common_generic_kernels,
+    common_folds,
     common_selections,
     common_sorts,
     common_transforms,
     common_transposes,
-    common_forms,
-    common_iotas,
     common_box_copies,
-    common_indexing,
     common_subroutines,
 )
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies of boxes in library code: one function for every kernel that only copies and fills.
 
-A strategy of loop kernels: those of `kernel.forms.box_copies`. Invariant: a table of the kernel's
+A strategy of loop kernels: those of `kernel.generic.box_copies`. Invariant: a table of the kernel's
 lists the copies.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ingot.cpu.emit.loop.box_copies import BOX_COPIES, call_of
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.request import Request
-from ingot.kernel.forms.box_copies import MIN_BITS, box_copies
+from ingot.kernel.generic.box_copies import MIN_BITS, box_copies
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 

@@ -33,7 +33,7 @@ from ingot.cpu.strategies.request import Request
 from ingot.hlo.dtype import F32
 from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.product import heights_of, plain_product
-from ingot.kernel.contraction.product_form import Placement, ProductVariant
+from ingot.kernel.contraction.product_variant import Placement, ProductVariant
 from ingot.kernel.convolution.direct import direct_convolution, side_by_side
 from ingot.kernel.convolution.direct_parts import tap_rows
 from ingot.kernel.convolution.filter_gradient import filter_gradient as filter_gradient_of
@@ -116,16 +116,16 @@ def common_products(target: TargetSpec) -> Iterator[LibraryPart]:
             target, product_template(ProductVariant(F32, lanes, placement, is_dense))
         )
     for placement in AHEAD:
-        form = ProductVariant(F32, lanes, placement, is_dense=True, ahead=True)
-        yield library_part(target, product_template(form))
+        variant = ProductVariant(F32, lanes, placement, is_dense=True, ahead=True)
+        yield library_part(target, product_template(variant))
     # Columns that are left over behind whole blocks have blocks of fewer vectors: the last of them
     # whole, or masked, or of half the lanes.
     lacking = (0, 1, lanes // 2)
     widths = [count * lanes - less for count in range(1, VECTORS + 1) for less in lacking]
-    forms = [ProductVariant(F32, lanes, "direct", is_dense) for is_dense in DENSE]
-    forms.append(ProductVariant(F32, lanes, "packed", is_dense=True))
-    for form, rows, columns in product(forms, heights_of(vectors), widths):
-        yield library_part(target, template_of(micro_kernel(form, rows, columns)))
+    variants = [ProductVariant(F32, lanes, "direct", is_dense) for is_dense in DENSE]
+    variants.append(ProductVariant(F32, lanes, "packed", is_dense=True))
+    for variant, rows, columns in product(variants, heights_of(vectors), widths):
+        yield library_part(target, template_of(micro_kernel(variant, rows, columns)))
     cell = cell_type(F32)
     for rows, masked in product(heights_of(vectors), (False, True)):
         across = shared_across(cell, lanes, rows, VECTORS, masked=masked)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selections (top-k) in library code: of every size and every k, one form per element type.
+"""Selections (top-k) in library code: of every size and every k, one variant per element type.
 
 The strategy of `kernel.ir.TopKKernel`. Invariant: what depends on sizes is in env.
 """
@@ -45,11 +45,11 @@ def common_selections(target: TargetSpec) -> Iterator[LibraryPart]:
     yield _code(target, SelectionVariant(F32, largest=True))
 
 
-def _code(target: TargetSpec, form: SelectionVariant) -> LibraryPart:
-    name = f"select_{form.name}"
+def _code(target: TargetSpec, variant: SelectionVariant) -> LibraryPart:
+    name = f"select_{variant.name}"
 
     def define(module: ModuleBuilder) -> None:
-        emit_selection(module, _symbols(name), form, target)
+        emit_selection(module, _symbols(name), variant, target)
 
     return library_part(target, Template(name, define, PARAMETERS))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sorts by one key in library code: of every size, one form per key, direction and element types.
+"""Sorts by one key in library code: of every size, a variant for each key, direction and types.
 
 A strategy of `kernel.ir.SortKernel`. Invariant: what depends on sizes is in env.
 """
@@ -20,7 +20,13 @@ from ingot.hlo.dtype import F32, S32
 from ingot.kernel import expr as ex
 from ingot.kernel.ir import SortKernel
 from ingot.kernel.sort.keys import RecordKind, one_zero_one_nan, total_order
-from ingot.kernel.sort.sort import BLOCK, KEYED_PARAMETERS, KeyedForm, keyed_form, schedule_sort
+from ingot.kernel.sort.sort import (
+    BLOCK,
+    KEYED_PARAMETERS,
+    KeyedVariant,
+    keyed_variant,
+    schedule_sort,
+)
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import SHORT
 from ingot.llvm.target import TargetSpec
@@ -30,19 +36,19 @@ def match_sort(request: Request) -> LibraryKernel | str:
     """Return how the library runs a sort by one key."""
     kernel = request.kernel
     assert isinstance(kernel, SortKernel), "it is asked about sorts"
-    form = keyed_form(kernel)
-    if isinstance(form, str):
-        return form
-    parts = tuple(_parts(request.target, form))
+    variant = keyed_variant(kernel)
+    if isinstance(variant, str):
+        return variant
+    parts = tuple(_parts(request.target, variant))
     schedule = schedule_sort(kernel)
     records = (dim.floordiv(kernel.length + (BLOCK - 1), BLOCK) + 1) * BLOCK
-    area = records * (form.record.bits // 8) + FLAG_BYTES
+    area = records * (variant.record.bits // 8) + FLAG_BYTES
     is_dense = isinstance(kernel.inner, int) and kernel.inner == 1
-    arrays = 1 if is_dense and sorts_in_result(form, request.target) else 2
-    scratch = schedule.areas * area * (arrays * form.record.num_words)
+    arrays = 1 if is_dense and sorts_in_result(variant, request.target) else 2
+    scratch = schedule.areas * area * (arrays * variant.record.num_words)
     first_result = len(kernel.buffers) - len(kernel.operands)
     numbers = (kernel.length, kernel.inner, schedule.rows, schedule.grain)
-    called = (CodeSlot(quicksort_of(form).symbol(name)) for name in CALLED)
+    called = (CodeSlot(quicksort_of(variant).symbol(name)) for name in CALLED)
     emitted = EmittedKernel(
         keyed_phases(parts[0].name, schedule),
         2 * len(kernel.operands),
@@ -59,16 +65,16 @@ def common_sorts(target: TargetSpec) -> Iterator[LibraryPart]:
     keys = (ex.argument(0, S32), total_order(number), total_order(one_zero_one_nan(number)))
     for key in keys:
         element = S32 if key.op == "argument" else F32
-        yield from _parts(target, KeyedForm(key, False, (element,), RecordKind.KEY_32))
-        yield from _parts(target, KeyedForm(key, False, (element, S32), RecordKind.WORD))
+        yield from _parts(target, KeyedVariant(key, False, (element,), RecordKind.KEY_32))
+        yield from _parts(target, KeyedVariant(key, False, (element, S32), RecordKind.WORD))
 
 
-def _parts(target: TargetSpec, form: KeyedForm) -> Iterator[LibraryPart]:
-    """Load the code of a form, then what it calls."""
-    name = f"sort_{form.name}"
+def _parts(target: TargetSpec, variant: KeyedVariant) -> Iterator[LibraryPart]:
+    """Load the code of a variant, then what it calls."""
+    name = f"sort_{variant.name}"
 
     def define(module: ModuleBuilder) -> None:
-        emit_keyed_sort(module, name, form, target)
+        emit_keyed_sort(module, name, variant, target)
 
     yield library_part(target, Template(name, define, (*KEYED_PARAMETERS, *CALLED), SHORT))
-    yield library_part(target, quicksort_of(form).template(target))
+    yield library_part(target, quicksort_of(variant).template(target))

@@ -25,10 +25,8 @@ from ingot.cpu.library.drivers import (
     match_product,
     match_winograd,
 )
-from ingot.cpu.library.indexing import match_indexing
-from ingot.cpu.library.iota import match_iota
+from ingot.cpu.library.generic_kernels import match_generic
 from ingot.cpu.library.parts import LibraryKernel
-from ingot.cpu.library.reductions import match_reduction
 from ingot.cpu.library.selections import match_selection
 from ingot.cpu.library.sorts import match_sort
 from ingot.cpu.library.transforms import match_transform
@@ -43,6 +41,9 @@ from ingot.cpu.strategies.plans import (
 from ingot.cpu.strategies.request import Request
 from ingot.kernel.attention.schedule import schedule_attention
 from ingot.kernel.contraction.schedule import schedule_contraction
+from ingot.kernel.generic.indexing import generic_indexing
+from ingot.kernel.generic.iota import generic_iota
+from ingot.kernel.generic.reduction import generic_reduction
 from ingot.kernel.ir import (
     AttentionKernel,
     ContractionKernel,
@@ -119,10 +120,10 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy("product", (ContractionKernel,), match_product),
     Strategy("contraction", (ContractionKernel,), _match_contraction),
     Strategy("attention", (AttentionKernel,), _match_attention),
-    Strategy("library reduction", (LoopKernel,), match_reduction),
-    Strategy("library iota", (LoopKernel,), match_iota),
+    Strategy("library reduction", (LoopKernel,), match_generic(generic_reduction)),
+    Strategy("library iota", (LoopKernel,), match_generic(generic_iota)),
     Strategy("box copies", (LoopKernel,), match_box_copies),
-    Strategy("library gather or scatter", (LoopKernel,), match_indexing),
+    Strategy("library gather or scatter", (LoopKernel,), match_generic(generic_indexing)),
     Strategy("loops", (LoopKernel,), _match_loops),
     Strategy("sorting network", (SortKernel,), _match_network),
     Strategy("sort by key", (SortKernel,), match_sort),
@@ -131,8 +132,8 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy("selection", (TopKKernel,), match_selection),
 )
 """In priority order. Drivers come before loops and contractions of a kernel's own, which take every
-kernel of their kind. A convolution that no driver takes runs as the kernel that is its general
-form. Winograd comes before direct sums: where it pays it is faster."""
+kernel of their kind. A convolution that no driver takes runs as its general kernel. Winograd comes
+before direct sums: where it pays it is faster."""
 
 
 @record
@@ -154,13 +155,13 @@ def plan_kernel(kernel: Kernel, target: TargetSpec) -> Planned:
     """Return how a kernel runs on a target."""
     refused: list[Refusal] = []
     general = general_kernel(kernel)
-    for form in (kernel,) if general is kernel else (kernel, general):
-        request = Request(form, target)
-        for strategy in _asked_about(type(form)):
+    for asked in (kernel,) if general is kernel else (kernel, general):
+        request = Request(asked, target)
+        for strategy in _asked_about(type(asked)):
             found = strategy.match(request)
             if not isinstance(found, str):
                 name = strategy.name
-                if isinstance(found, LoopCode) and found.kernel is form:
+                if isinstance(found, LoopCode) and found.kernel is asked:
                     name = found.schedule.strategy.name
                     refused += request.loops.refused
                 return Planned(name, found, tuple(refused))

@@ -10,6 +10,7 @@ Invariant: only whole blocks of lanes come here, so every index is one that is r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ingot.emit.values.conversions import convert
 from ingot.emit.values.indices import IndexValue
@@ -18,7 +19,7 @@ from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S32
 from ingot.kernel.expr import Expr, walk
-from ingot.kernel.schedule.gathers import PLACES_AHEAD, Gather
+from ingot.kernel.schedule.gathers import INDICES_AHEAD, Gather
 from ingot.llvm import types as lt
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
@@ -42,7 +43,7 @@ class IndicesAhead:
         self.lanes = lanes
         self.at = at
         f = emitter.f
-        self.rooms = {item: f.alloca(self.type, PLACES_AHEAD, 64) for item in found}
+        self.rooms = {item: f.alloca(self.type, INDICES_AHEAD, 64) for item in found}
 
     def loop(
         self, low: IndexValue, high: IndexValue, carried: list[Value], body: Block
@@ -51,9 +52,9 @@ class IndicesAhead:
         f, lanes = self.emitter.f, self.lanes
 
         def block(start: Value, values: list[Value]) -> list[Value]:
-            end = f.imin(f.iadd(start, PLACES_AHEAD), high)
+            end = f.imin(f.iadd(start, INDICES_AHEAD), high)
             for item in self.rooms:
-                f.loop(start, end, lanes, [], lambda at, _, item=item: self._fill(item, start, at))
+                f.for_range(end, partial(self._fill, item, start), start=start, step=lanes)
 
             def full(position: Value, values: list[Value]) -> list[Value]:
                 def bound(values: list[Value]) -> list[Value]:
@@ -65,7 +66,7 @@ class IndicesAhead:
 
             return f.loop(start, end, lanes, values, full, at_least_once=True)
 
-        return f.loop(low, high, PLACES_AHEAD, carried, block)
+        return f.loop(low, high, INDICES_AHEAD, carried, block)
 
     def _fill(self, item: Gather, start: Value, position: Value) -> list[Value]:
         """Store the indices of a block of lanes, which may need what other gathers load."""

@@ -57,7 +57,7 @@ class UnitEmitter(ABC):
             self.emitter.value(item)
         inner = [axis.extent for axis in self._unit_axes()[1:]]
         if all(isinstance(extent, int) for extent in inner):
-            f.loop(first, last, 1, [], lambda unit, _: self.unit(unit, body))
+            f.for_range(last, lambda unit: self.unit(unit, body), start=first)
             return
         # Before the loop, so that where there are no units nothing is divided by an extent of 0.
         extents = [f.as_value(f.imax(self.emitter.index(extent), 1)) for extent in inner]

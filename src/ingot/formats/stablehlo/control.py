@@ -14,7 +14,6 @@ from typing import Any
 
 from ingot.formats.stablehlo.calls import call_function, results_of
 from ingot.formats.stablehlo.composites import native
-from ingot.formats.stablehlo.conversion import packed
 from ingot.formats.stablehlo.scope import Captures, Converter, Results, Scope, Site
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
@@ -89,7 +88,7 @@ def _conditional(site: Site) -> Results:
         state = site.tuple_of(captures.values)
         _give_state(scope, state.shape)
         states.append(state)
-        branches.append(conversion.keep(scope.computation, packed(scope, results)))
+        branches.append(conversion.keep(scope.computation, scope.packed(results)))
     attributes = ConditionalAttributes(tuple(branches))
     operands = (site.operands[0], *states)
     made = site.emit(find("conditional"), operands, attributes, branches[0].root.shape)
@@ -104,7 +103,7 @@ def _async_start(site: Site) -> Results:
     """An asynchronous op runs at once: the future is its result, or the tuple of its results."""
     block = site.op.regions[0].blocks[0]
     site.scope.values.update(zip(block.arguments, site.operands, strict=True))
-    return packed(site.scope, site.conversion.convert_block(site.scope, block))
+    return site.scope.packed(site.conversion.convert_block(site.scope, block))
 
 
 def _async_done(site: Site) -> Results:

@@ -4,7 +4,7 @@
 Each function becomes one computation, made when the first call of it (or the entry) needs it. Each
 op is converted by the row of its name in `table`. Values, types and locations are looked up once.
 
-Invariant: the computations of the module are in callee-first order, and every name is unique.
+Invariant: the computations of the module are in callee-first order.
 """
 
 from __future__ import annotations
@@ -13,23 +13,17 @@ from collections.abc import Mapping
 from itertools import count, takewhile
 from typing import Any
 
-from ingot.formats.stablehlo.attributes import shardy
-from ingot.formats.stablehlo.binding import has_quantized_types, mlir
-from ingot.formats.stablehlo.locations import Locations
-from ingot.formats.stablehlo.mesh_shardings import Mesh
+from ingot.formats.stablehlo.binding import mlir
 from ingot.formats.stablehlo.promotion import PROMOTED, promoted
 from ingot.formats.stablehlo.quantized import converted
-from ingot.formats.stablehlo.scope import Captures, Results, Scope, Site
+from ingot.formats.stablehlo.scope import Captures, Conversion, Results, Scope, Site
 from ingot.formats.stablehlo.shardy import annotate
-from ingot.formats.stablehlo.sizes import Known, Size, Sizes, sizes_of
+from ingot.formats.stablehlo.sizes import Size
 from ingot.formats.stablehlo.table import converters
-from ingot.formats.stablehlo.types import Types
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.module import Module
-from ingot.hlo.names import unique_name
 from ingot.hlo.opdef import find
 from ingot.hlo.shape import Shape
 from ingot.support.deep_stack import deeper_stack
@@ -47,24 +41,8 @@ _FRAMES = 16
 """From this nesting on, Python's recursion limit grows, by this many frames per region."""
 
 
-class Conversion:
-    """One module being converted.
-
-    Attributes:
-        module: the module that is being built.
-        types: shapes by MLIR type.
-        locations: metadata by MLIR location.
-        equal: symbolic sizes that are known to be others.
-        reducers: one-op reducers that are already there, by what they do.
-        rewritten: computations of ops that MLIR's passes rewrote, by op, types and attributes.
-        keep_alive: MLIR modules whose values are in use.
-        is_dynamic: whether the entry has arguments of open sizes; calls are then inlined, since a
-            function's sizes follow from its operands.
-        may_be_quantized: whether there may be quantized types.
-        main_mesh: the devices that share the code being converted, when several do; its values are
-            annotated then.
-        manual_axes: the axes of that mesh along which it is the code of one device.
-    """
+class Walk(Conversion):
+    """The conversion of one module, op by op."""
 
     def __init__(
         self,
@@ -73,80 +51,13 @@ class Conversion:
         *,
         is_divided: bool = False,
     ) -> None:
-        self.mlir_module = mlir_module
-        self.equal = equal or {}
-        self.module = Module(_name(mlir_module))
-        self.types = Types()
-        self.locations = Locations()
-        self.reducers: dict[Any, Computation] = {}
-        self.rewritten: dict[Any, Computation] = {}
-        self.keep_alive: list[Any] = []
-        self.is_dynamic = False
-        self.may_be_quantized = has_quantized_types(mlir_module.context)
-        self.main_mesh: Mesh | None = None
-        self.manual_axes: tuple[str, ...] = ()
+        super().__init__(mlir_module, equal, is_divided=is_divided)
         self._table = converters()
-        self._functions: dict[str, Any] = {}
         self._computations: dict[str, Computation] = {}
         self._open: set[str] = set()
-        self._computation_names: dict[str, int] = {}
-        self._meshes: dict[str, Mesh] = {}
         self._nesting = 0
-        self._sizes: Known = {}
-        for view in mlir_module.body.operations:
-            op = view.operation
-            if op.name == "func.func":
-                self._functions[op.attributes["sym_name"].value] = op
-            elif op.name == "sdy.mesh":
-                mesh = self._meshes[op.attributes["sym_name"].value] = Mesh(op.attributes["mesh"])
-                if is_divided and mesh.axes and self.main_mesh is None:
-                    self.main_mesh = mesh
-
-    def sizes_of(self, value: Instruction) -> Sizes | None:
-        """Return the elements of an integer instruction; None when they are not known."""
-        return sizes_of(value, self._sizes)
-
-    # ---- names and computations
-
-    def unique_name(self, name: str) -> str:
-        """Return a name that no instruction of the module has."""
-        return unique_name(self.module.names, name)
-
-    def new_computation(self, name: str) -> Computation:
-        """Return an empty computation of the module; `keep` it when it is complete."""
-        made = Computation(unique_name(self._computation_names, name))
-        made.module = self.module
-        return made
-
-    def keep(self, computation: Computation, root: Instruction) -> Computation:
-        """Complete a computation: its root is known, and so are its callees."""
-        computation.set_root(root)
-        self.module.computations[computation.name] = computation
-        return computation
-
-    def mesh(self, sharding: Any) -> Mesh:
-        """Return the mesh of a sharding of Shardy's, which names it or says it."""
-        found = shardy(sharding, "TensorShardingAttr").mesh_or_ref
-        if not hasattr(found, "value"):
-            return Mesh(found)
-        if found.value not in self._meshes:
-            raise ParseError(f"mesh @{found.value} is not in the module", code="INGOT0104")
-        return self._meshes[found.value]
 
     # ---- functions
-
-    def entry(self) -> Any:
-        """Return the entry function: `main`, or the only public one."""
-        if "main" in self._functions:
-            return self._functions["main"]
-        public = [op for op in self._functions.values() if _is_public(op)]
-        if len(public) != 1:
-            raise ParseError(
-                f"the module has no function @main and {len(public)} public ones",
-                code="INGOT0121",
-                hint="name the entry function @main",
-            )
-        return public[0]
 
     def function(self, name: str) -> Computation:
         """Return the computation of the function `name`, made when it is not there yet."""
@@ -162,10 +73,10 @@ class Conversion:
         """Return the function `name` and note that it is being converted."""
         if name in self._open:
             raise ParseError(f"function @{name} calls itself", code="INGOT0112")
-        if name not in self._functions:
+        if name not in self.functions:
             raise ParseError(f"function @{name} is not in the module", code="INGOT0104")
         self._open.add(name)
-        return self._functions[name]
+        return self.functions[name]
 
     def convert_function(self, op: Any, name: str) -> Computation:
         """Convert a function: parameters, body, result (a tuple unless there is exactly one)."""
@@ -177,7 +88,7 @@ class Conversion:
         for argument, parameter in zip(block.arguments, scope.computation.parameters, strict=True):
             parameter.metadata = self.locations.metadata(argument.location)
         results = self.convert_block(scope, block)
-        return self.keep(scope.computation, packed(scope, results))
+        return self.keep(scope.computation, scope.packed(results))
 
     def add_parameters(self, scope: Scope, block: Any) -> None:
         """Add one parameter per block argument; open sizes are symbols of their own."""
@@ -278,7 +189,7 @@ class Conversion:
         scope = Scope(self, self.new_computation("region"), site.scope)
         self.add_parameters(scope, block)
         results = self.convert_block(scope, block)
-        made = self.keep(scope.computation, packed(scope, results))
+        made = self.keep(scope.computation, scope.packed(results))
         if key is not None:
             self.reducers[key] = made
         return made
@@ -311,24 +222,6 @@ class Conversion:
             else:
                 scope.values[argument] = scope.element(scope.state, number, shape)
         return scope, self.convert_block(scope, block)
-
-
-def packed(scope: Scope, results: list[Instruction]) -> Instruction:
-    """Return the one result, or a tuple of them."""
-    if len(results) == 1:
-        return results[0]
-    shape = Shape.tuple(tuple(result.shape for result in results))
-    return scope.insert(find("tuple"), results, shape)
-
-
-def _name(mlir_module: Any) -> str:
-    attributes = mlir_module.operation.attributes
-    return attributes["sym_name"].value if "sym_name" in attributes else "module"
-
-
-def _is_public(op: Any) -> bool:
-    attributes = op.attributes
-    return "sym_visibility" not in attributes or attributes["sym_visibility"].value == "public"
 
 
 def _simple_key(block: Any) -> tuple[object, ...] | None:

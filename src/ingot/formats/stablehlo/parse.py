@@ -20,7 +20,7 @@ from typing import Any
 from ingot.formats.stablehlo.attributes import integer_of, text_of
 from ingot.formats.stablehlo.binding import read_mlir
 from ingot.formats.stablehlo.contexts import borrowed_context
-from ingot.formats.stablehlo.conversion import Conversion, kept_text
+from ingot.formats.stablehlo.conversion import Walk, kept_text
 from ingot.formats.stablehlo.equal_sizes import Equal, Size
 from ingot.formats.stablehlo.mesh_shardings import sharding_text
 from ingot.formats.stablehlo.propagation import is_divided, propagate
@@ -101,7 +101,7 @@ def parse_exported(
             mlir_module = read_mlir(context, data)
             with context:
                 attributes = mlir_module.operation.attributes
-                entry = Conversion(mlir_module).entry()
+                entry = Walk(mlir_module).entry()
                 types = tuple(str(item) for item in entry.attributes["function_type"].value.inputs)
                 is_open = _OPEN_SIZES in attributes and attributes[_OPEN_SIZES].value
             return Exported(convert_module(mlir_module, sizes(types)), types, bool(is_open))
@@ -126,15 +126,15 @@ def convert_module(mlir_module: Any, sizes: Mapping[str, Size] | None = None) ->
     with collector_paused(), mlir_module.context:
         while True:
             try:
-                return _convert(Conversion(mlir_module, equal, is_divided=is_shared), mlir_module)
+                return _convert(Walk(mlir_module, equal, is_divided=is_shared), mlir_module)
             except Equal as found:
                 # One symbol less each time.
                 equal[found.symbol] = found.size
 
 
-def _convert(conversion: Conversion, mlir_module: Any) -> Module:
-    module, entry = conversion.module, conversion.entry()
-    module.set_entry(conversion.function(entry.attributes["sym_name"].value))
+def _convert(walk: Walk, mlir_module: Any) -> Module:
+    module, entry = walk.module, walk.entry()
+    module.set_entry(walk.function(entry.attributes["sym_name"].value))
     for name, (header, default) in _HEADER.items():
         attributes = mlir_module.operation.attributes
         count = integer_of(attributes, name) if name in attributes else default
@@ -142,8 +142,8 @@ def _convert(conversion: Conversion, mlir_module: Any) -> Module:
             raise ParseError(f"'{name}' is {count}, not 1 to {MOST_DEVICES}", code="INGOT0125")
         if count != default:
             module.extra[header] = str(count)
-    _read_parameters(conversion, entry)
-    _read_results(conversion, entry)
+    _read_parameters(walk, entry)
+    _read_results(walk, entry)
     _read_memory_kinds(module, _dictionaries(entry, "res_attrs"))
     _read_layouts(module, entry)
     return module
@@ -153,9 +153,9 @@ def _dictionaries(entry: Any, name: str) -> list[Any]:
     return list(entry.attributes[name]) if name in entry.attributes else []
 
 
-def _read_parameters(conversion: Conversion, entry: Any) -> None:
+def _read_parameters(walk: Walk, entry: Any) -> None:
     """Read the attributes of the entry's arguments."""
-    module = conversion.module
+    module = walk.module
     aliases: list[Alias] = []
     donors: list[Donor] = []
     single = not module.result_shape.is_tuple
@@ -166,7 +166,7 @@ def _read_parameters(conversion: Conversion, entry: Any) -> None:
             aliases.append(Alias(() if single else (output,), number))
         elif "jax.buffer_donor" in given:
             donors.append((number, ()))
-        extra, sharding = parameter.extra, _sharding(conversion, given, parameter.shape)
+        extra, sharding = parameter.extra, _sharding(walk, given, parameter.shape)
         if sharding:
             extra["sharding"] = sharding
         if "mhlo.frontend_attributes" in given:
@@ -175,13 +175,13 @@ def _read_parameters(conversion: Conversion, entry: Any) -> None:
     write_donors(module, donors)
 
 
-def _sharding(conversion: Conversion, given: Any, shape: Shape) -> str:
+def _sharding(walk: Walk, given: Any, shape: Shape) -> str:
     """Return the sharding of an argument or result as XLA's text, empty when it has none."""
     if "mhlo.sharding" in given:
         return kept_text(given["mhlo.sharding"])
     if "sdy.sharding" in given:
         sharding = given["sdy.sharding"]
-        return sharding_text(sharding, conversion.mesh(sharding), shape.dims)
+        return sharding_text(sharding, walk.mesh(sharding), shape.dims)
     return ""
 
 
@@ -240,17 +240,17 @@ def _row_major_text(shape: Shape) -> str:
     return layout_text(row_major(shape.rank if shape.is_array else 0))
 
 
-def _read_results(conversion: Conversion, entry: Any) -> None:
+def _read_results(walk: Walk, entry: Any) -> None:
     """Keep the shardings of results on the root, as XLA does.
 
     A result without one is `{unknown}` if others have one: the compiler may choose. A root that has
     a sharding already, as a parameter or a constraint may, keeps it: the result is a copy.
     """
-    entry_computation = conversion.module.entry
+    entry_computation = walk.module.entry
     root = entry_computation.root
     shapes = root.shape.elements if root.shape.is_tuple else (root.shape,)
     given = zip(_dictionaries(entry, "res_attrs"), shapes, strict=False)
-    shardings = [_sharding(conversion, attributes, shape) for attributes, shape in given]
+    shardings = [_sharding(walk, attributes, shape) for attributes, shape in given]
     if not any(shardings):
         return
     if "sharding" in root.extra:

@@ -14,19 +14,18 @@ Invariant: every instruction of a scope is in its computation; converters add op
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ingot.formats.stablehlo.equal_sizes import equate, equate_operands
+from ingot.formats.stablehlo.module_state import ModuleState
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import NO_ATTRIBUTES, OpDef, OpView, Trait, find
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError, UnsupportedError, VerifyError
-
-if TYPE_CHECKING:
-    from ingot.formats.stablehlo.conversion import Conversion
 
 Results = Instruction | Sequence[Instruction]
 Converter = Callable[["Site"], Results]
@@ -157,6 +156,57 @@ class Scope:
         name = self.conversion.unique_name(definition.name)
         made = Instruction(name, definition, tuple(operands), shape, attributes)
         return computation.insert(made)
+
+    def packed(self, results: list[Instruction]) -> Instruction:
+        """Return the one result, or a tuple of them."""
+        if len(results) == 1:
+            return results[0]
+        shape = Shape.tuple(tuple(result.shape for result in results))
+        return self.insert(find("tuple"), results, shape)
+
+
+class Conversion(ModuleState):
+    """The conversion of a module, as converters see it: they ask it for functions and regions."""
+
+    @abstractmethod
+    def function(self, name: str) -> Computation:
+        """Return the computation of the function `name`, made when it is not there yet."""
+
+    @abstractmethod
+    def convert_function(self, op: Any, name: str) -> Computation:
+        """Convert a function: parameters, body, result (a tuple unless there is exactly one)."""
+
+    @abstractmethod
+    def inline(self, scope: Scope, name: str, operands: list[Instruction]) -> list[Instruction]:
+        """Inline the body of the function `name` at a call; return its results."""
+
+    @abstractmethod
+    def convert_block(self, scope: Scope, block: Any) -> list[Instruction]:
+        """Convert every op of a block; the operands of its terminator.
+
+        Raises:
+            UnsupportedError: INGOT0109, regions nest too deeply.
+        """
+
+    @abstractmethod
+    def reducer(self, site: Site, region: Any) -> Computation:
+        """Return the computation of a region whose arguments are its parameters."""
+
+    @abstractmethod
+    def state_region(
+        self,
+        site: Site,
+        region: Any,
+        captures: Captures,
+        name: str,
+        outer: Mapping[int, Instruction] | None = None,
+    ) -> tuple[Scope, list[Instruction]]:
+        """Convert a region of control flow, whose one parameter is the tuple of its state.
+
+        The tuple holds the block's arguments, then the captured values; its shape, and the root,
+        are set by the caller when every region of the op is converted. Arguments in `outer` are
+        the same value of the enclosing scope each time.
+        """
 
 
 class Site:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from ingot.formats.stablehlo.binding import mlir
-from ingot.formats.stablehlo.quantized import Quantization, parse_quantized
+from ingot.formats.stablehlo.quantization import Quantization, parse_quantized
 from ingot.hlo.dtype import DTYPES, DType
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import UnsupportedError

@@ -88,11 +88,11 @@ class _TestCompiler:
         old = f.load(PTR, f.gep(f.params[1], 1, PTR))
         new = f.load(PTR, f.params[2])
 
-        def add(index: Any, _: Any) -> None:
+        def add(index: Any) -> None:
             left, right = (f.load(F32, f.gep(base, index, F32)) for base in (read, old))
             f.store(f.add(left, right), f.gep(new, index, F32))
 
-        f.loop(0, _SIZE, 1, [], add)
+        f.for_range(_SIZE, add)
         f.ret(f.const(I32, 0))
         library = link_object([compile_object(module.text(), TargetSpec.host())])
         param = ParamInfo("f32", (_SIZE,))

@@ -268,12 +268,12 @@ class SequenceEmitter(_SequenceAccess):
         """
         f, sequences = self.f, self.strategy.sequences
 
-        def one(number: Value, _: list[Value]) -> None:
+        def one(number: Value) -> None:
             width = sequences if columns else count
             outer, inner = f.as_value(f.idiv(number, width)), f.as_value(f.irem(number, width))
             body(*((inner, outer) if columns else (outer, inner)))
 
-        f.loop(self.thread, sequences * count, self.threads, [], one)
+        f.for_range(sequences * count, one, start=self.thread, step=self.threads)
 
     def _exists(self, sequence: Value) -> Value:
         return self.f.as_condition(self.f.ilt(self.f.iadd(self.first, sequence), self.all))

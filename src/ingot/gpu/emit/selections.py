@@ -73,23 +73,23 @@ class SelectionEmitter:
         targets = [emitter.buffers[number] for number in strategy.target]
         first = f.imul(block, k)
 
-        def store(slot: Value, _: list[Value]) -> None:
+        def store(slot: Value) -> None:
             for room, target, type in zip(
                 (self.keys, self.indices), targets, (self.memory, lt.I32), strict=True
             ):
                 value = f.load(type, f.gep(room, slot, type))
                 f.store(value, f.gep(target, f.iadd(first, slot), type))
 
-        f.loop(self.thread, have, self.threads, [], store)
+        f.for_range(have, store, start=self.thread, step=self.threads)
 
     def _fill(self, at: Value, have: Value, count: Value) -> None:
         """Put new elements behind those so far, and number all slots."""
         f, emitter, source = self.f, self.emitter, self.strategy.source
 
-        def number(slot: Value, _: list[Value]) -> None:
+        def number(slot: Value) -> None:
             f.store(f.trunc(slot, lt.I32), f.gep(self.numbers, slot, lt.I32))
 
-        def one(offset: Value, _: list[Value]) -> None:
+        def one(offset: Value) -> None:
             position = f.iadd(at, offset)
             element = f.iadd(self.base, position)
             slot = f.add(have, offset)
@@ -100,8 +100,8 @@ class SelectionEmitter:
                 index = f.load(lt.I32, f.gep(emitter.buffers[source[1]], element, lt.I32))
             f.store(index, f.gep(self.indices, slot, lt.I32))
 
-        f.loop(self.thread, self.strategy.slots, self.threads, [], number)
-        f.loop(self.thread, count, self.threads, [], one)
+        f.for_range(self.strategy.slots, number, start=self.thread, step=self.threads)
+        f.for_range(count, one, start=self.thread, step=self.threads)
         is_first = f.icmp("eq", self.thread, f.const(lt.I64, 0))
         f.if_(is_first, lambda: f.store(f.const(lt.I32, 0), self.flag))
         barrier(f)
@@ -110,14 +110,14 @@ class SelectionEmitter:
         """Raise the flag if an element goes before the last so far, or there are too few."""
         f = self.f
 
-        def one(offset: Value, _: list[Value]) -> None:
+        def one(offset: Value) -> None:
             goes = self._before(f.add(have, offset), f.const(lt.I64, self.k - 1))
             f.if_(
                 f.or_(goes, f.xor(is_full, f.const(lt.I1, True))),
                 lambda: f.store(f.const(lt.I32, 1), self.flag),
             )
 
-        f.loop(self.thread, count, self.threads, [], one)
+        f.for_range(count, one, start=self.thread, step=self.threads)
         barrier(f)
 
     def _is_needed(self) -> Value:

@@ -59,10 +59,10 @@ class Network:
         """Sort every `group` neighbouring numbers, a power of two; all threads wait at the end."""
         f = self.f
 
-        def level(number: Value, _: list[Value]) -> None:
+        def level(number: Value) -> None:
             self._steps(number, flips=True)
 
-        f.loop(1, group.bit_length(), 1, [], level, unroll=1)
+        f.for_range(group.bit_length(), level, start=1, unroll=1)
 
     def merge(self) -> None:
         """Sort numbers that rise, then fall; all threads wait at the end."""
@@ -74,7 +74,7 @@ class Network:
         f = self.f
         one = f.const(lt.I64, 1)
 
-        def step(number: Value, _: list[Value]) -> None:
+        def step(number: Value) -> None:
             shift = f.sub(f.sub(level, one), number)
             half = f.shl(one, shift)
             mask = half
@@ -85,14 +85,14 @@ class Network:
             self._exchanges(shift, half, mask)
             barrier(f)
 
-        f.loop(0, level, 1, [], step, unroll=1)
+        f.for_range(level, step, unroll=1)
 
     def _exchanges(self, shift: Value, half: Value, mask: Value) -> None:
         """Order each pair of slots that differ in `mask`, the lower of which has no bit `half`."""
         f = self.f
         one = f.const(lt.I64, 1)
 
-        def pair(number: Value, _: list[Value]) -> None:
+        def pair(number: Value) -> None:
             above = f.shl(f.lshr(number, shift), f.add(shift, one))
             low = f.or_(above, f.and_(number, f.sub(half, one)))
             low_at = f.gep(self.numbers, low, lt.I32)
@@ -113,7 +113,7 @@ class Network:
 
             f.if_(f.xor(first, falls), swap)
 
-        f.loop(thread_number(f), self.slots // 2, self.threads, [], pair, unroll=1)
+        f.for_range(self.slots // 2, pair, start=thread_number(f), step=self.threads, unroll=1)
 
 
 class _SortEmitter:
@@ -163,12 +163,12 @@ class _SortEmitter:
         """Run `body` for every slot of the tile, dealt out to the threads."""
         f, emitter = self.f, self.emitter
 
-        def one(slot: Value, _: list[Value]) -> None:
+        def one(slot: Value) -> None:
             emitter.open_scope()
             body(slot)
             emitter.close_scope()
 
-        f.loop(self.thread, TILE, self.threads, [], one)
+        f.for_range(TILE, one, start=self.thread, step=self.threads)
 
     def fill(self, first: Callable[[Value], Value]) -> None:
         """Put the keys into shared memory, and a number into each slot: `first` of the slot."""

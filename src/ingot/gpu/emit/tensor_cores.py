@@ -391,14 +391,14 @@ class TensorCoreEmitter(ContractionEmitter):
                 f.store(total, self._sum_at(own, line, column))
             warp_barrier(f)
 
-            def one(line: Value, _: list[Value], start: int = start) -> None:
+            def one(line: Value, start: int = start) -> None:
                 mine = f.iadd(line, f.idiv(self.lane, columns))
                 column = f.irem(self.lane, columns)
                 total = f.load(fragments.sum, self._sum_at(own, mine, column))
                 row = f.iadd(f.iadd(self.warp_corner[0], start), mine)
                 self.store_sum(row, f.iadd(self.warp_corner[1], column), total)
 
-            f.loop(0, fragments.rows, at_once, [], one)
+            f.for_range(fragments.rows, one, step=at_once)
             warp_barrier(f)
 
     def _sum_at(self, own: Value, line: IndexValue, column: IndexValue) -> Value:

@@ -59,13 +59,13 @@ class TransposeEmitter(ThreadEmitter):
         corner = {axis: f.imul(names[axis.name], SIDE) for axis in (along, across)}
 
         def at(lane_axis: Axis, row_axis: Axis, body: Callable[[Value], None]) -> None:
-            def one(start: Value, _: list[Value]) -> None:
+            def one(start: Value) -> None:
                 row = f.as_value(f.iadd(self.row, start))
                 names[lane_axis.name] = f.iadd(corner[lane_axis], self.lane)
                 names[row_axis.name] = f.iadd(corner[row_axis], row)
                 self._if_in_grid((lane_axis, row_axis), lambda: body(row))
 
-            f.loop(0, SIDE, self.threads // SIDE, [], one)
+            f.for_range(SIDE, one, step=self.threads // SIDE)
 
         at(across, along, lambda row: self._fill(rooms, row))
         barrier(f)

@@ -3,5 +3,5 @@
 
 `build` makes them; `schedule`, `unit_blocks` and `register_block` decide how they run. Plain
 products run in a driver of the library (`product`): `product_operands` finds their operands,
-`product_form` names the driver's code and parameters, `product_blocks` chooses the blocks.
+`product_variant` names the driver's code and parameters, `product_blocks` chooses the blocks.
 """

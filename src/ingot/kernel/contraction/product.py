@@ -3,8 +3,8 @@
 
 A product of two operands that lie in memory with constant steps is the same computation at every
 size. Extents, steps and blocks are numbers that the host program passes to the driver
-(`product_form.PARAMETERS`), and the micro-kernels are addresses. To compile a plain product is to
-choose these numbers. If the kernel does more than store the sums, an epilogue of its own does it.
+(`product_variant.PARAMETERS`), and the micro-kernels are addresses. Compiling a plain product means
+choosing these numbers. If the kernel does more than store the sums, an epilogue of its own does it.
 
 Rows are divided into blocks of two heights that differ by one, `tall` and `low`, so that no small
 block is left over, which would leave registers unused.
@@ -29,8 +29,8 @@ from ingot.kernel.contraction.product_blocks import (
     round_up,
     scheduled_blocks,
 )
-from ingot.kernel.contraction.product_form import PARAMETERS, Placement, ProductVariant
 from ingot.kernel.contraction.product_operands import PlainOperands, plain_operands, result_steps
+from ingot.kernel.contraction.product_variant import PARAMETERS, Placement, ProductVariant
 from ingot.kernel.contraction.register_block import (
     FAR_ROW_CYCLES,
     FEW_ROWS,
@@ -95,7 +95,7 @@ class Product(DriverParameters):
     """A plain product.
 
     Attributes:
-        form: the driver that it runs in.
+        variant: the driver that it runs in.
         operands: buffer numbers of lhs and rhs.
         first: where in their buffers they begin (`Operand.first`).
         result: buffer number of the result, None where an epilogue takes the sums.
@@ -105,7 +105,7 @@ class Product(DriverParameters):
 
     NAMES = PARAMETERS
 
-    form: ProductVariant
+    variant: ProductVariant
     operands: tuple[int, int]
     first: tuple[Expr | None, Expr | None]
     result: int | None
@@ -126,34 +126,34 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
     if isinstance(given, str):
         return given
     even, schedule = _scheduled(given, vectors)
-    form, rhs_step = _form(given, schedule, even, vectors), _rhs_step(schedule, given)
-    if form is None or rhs_step is None:
+    variant, rhs_step = _form(given, schedule, even, vectors), _rhs_step(schedule, given)
+    if variant is None or rhs_step is None:
         return "neither rows nor columns of an operand are dense"
     sums = _sums(given.kernel)
-    if sums is not None and _is_small(given, form, even):
-        form = _for_size(form, given.sizes)
-    division = _Division(given, even, schedule.k_block or given.sizes[2], form)
-    if form.ahead:
+    if sums is not None and _is_small(given, variant, even):
+        variant = _for_size(variant, given.sizes)
+    division = _Division(given, even, schedule.k_block or given.sizes[2], variant)
+    if variant.ahead:
         blocks = division.blocks_ahead(has_epilogue=sums is None)
     else:
         blocks = scheduled_blocks(schedule, given, even)
     values = division.parameters(blocks, sums) | {"rhs_step": rhs_step}
     return Product(
         tuple(values[name] for name in PARAMETERS),
-        form,
+        variant,
         (given.lhs.buffer, given.rhs.buffer),
         (given.lhs.first, given.rhs.first),
         None if sums is None else kernel.stores[0].buffer,
         blocks,
-        given.sizes[1] % form.columns,
+        given.sizes[1] % variant.columns,
     )
 
 
-def _for_size(form: ProductVariant, sizes: tuple[int, int, int]) -> ProductVariant:
+def _for_size(variant: ProductVariant, sizes: tuple[int, int, int]) -> ProductVariant:
     """Return the driver of small matrices, whose rows and short depths are part of its code."""
     m, n, k = sizes
-    has_rest = n % form.columns > 0
-    return replace(form, rows=m, depth=k if k <= WRITTEN_OUT else 0, has_rest=has_rest)
+    has_rest = n % variant.columns > 0
+    return replace(variant, rows=m, depth=k if k <= WRITTEN_OUT else 0, has_rest=has_rest)
 
 
 @record
@@ -164,39 +164,39 @@ class _Division:
         given: its operands and sizes.
         even: its register blocks.
         depth: products of a sum that are added in one go.
-        form: the driver that it runs in.
+        variant: the driver that it runs in.
     """
 
     given: PlainOperands
     even: EvenBlocks
     depth: int
-    form: ProductVariant
+    variant: ProductVariant
 
     def blocks_ahead(self, *, has_epilogue: bool) -> Blocks:
         """Return the units of a product whose rhs is packed in a phase of its own."""
         batch = self.given.kernel.batch.extent
         assert isinstance(batch, int), "the extents are known"
         sizes = (batch, *self.given.sizes)
-        return blocks_ahead(sizes, self.even, self.depth, self.form, has_epilogue=has_epilogue)
+        return blocks_ahead(sizes, self.even, self.depth, self.variant, has_epilogue=has_epilogue)
 
     def panel_depth(self) -> int:
         """Return the elements of a packed column of the rhs."""
-        form = self.form
-        if form.rhs == "packed dots":
+        variant = self.variant
+        if variant.rhs == "packed dots":
             # One vector more keeps columns out of each other's cache sets.
-            return round_up(self.depth, form.lanes) + form.lanes
+            return round_up(self.depth, variant.lanes) + variant.lanes
         # Each row of a complex rhs is packed twice.
-        words = round_up(-(-self.depth // form.factors), self.even.lanes)
-        return words * (1 + form.is_complex) + form.is_shifted
+        words = round_up(-(-self.depth // variant.factors), self.even.lanes)
+        return words * (1 + variant.is_complex) + variant.is_shifted
 
     def out_steps(self, blocks: Blocks) -> tuple[int, int, int]:
         """Return `out_batch`, `out_row` and `block_row` of sums that an epilogue takes."""
-        has_partial_sums = self.form.ahead or self.depth < self.given.sizes[2]
+        has_partial_sums = self.variant.ahead or self.depth < self.given.sizes[2]
         return 0, blocks.n_block, blocks.n_block if has_partial_sums else 0
 
     def parameters(self, blocks: Blocks, sums: tuple[int, int, int] | None) -> dict[str, int]:
         """Return `PARAMETERS` but `rhs_step`; `sums`: steps of sums that are the result."""
-        given, even, form = self.given, self.even, self.form
+        given, even, variant = self.given, self.even, self.variant
         panel_depth, is_crowded = self.panel_depth(), _is_crowded(given)
         out_batch, out_row, block_row = sums or self.out_steps(blocks)
         return {
@@ -223,7 +223,7 @@ class _Division:
             "grain": blocks.grain,
             "packed_columns": blocks.packed_columns,
             "packed_lhs_row": blocks.packed_lhs_row
-            or _packed_lhs_row(form, even, panel_depth, is_crowded=is_crowded),
+            or _packed_lhs_row(variant, even, panel_depth, is_crowded=is_crowded),
         }
 
 
@@ -231,15 +231,15 @@ def _is_crowded(given: PlainOperands) -> bool:
     return given.lhs.free * cell_bits(given.cell) // 8 % L1_STRIDE == 0 and given.sizes[0] > 1
 
 
-def _is_small(given: PlainOperands, form: ProductVariant, even: EvenBlocks) -> bool:
+def _is_small(given: PlainOperands, variant: ProductVariant, even: EvenBlocks) -> bool:
     """Whether this is many products of matrices that one register block holds."""
     m, n, k = given.sizes
     return (
-        form.rhs == "direct"
-        and form.operands is None  # others are packed, which these are not
+        variant.rhs == "direct"
+        and variant.operands is None  # others are packed, which these are not
         and given.kernel.batch.extent != 1
         and even.row_blocks == 1
-        and n <= form.columns
+        and n <= variant.columns
         and m * n * k <= SMALL_PRODUCTS
     )
 
@@ -320,8 +320,8 @@ def _form(
         return ProductVariant(given.cell, schedule.lanes, "packed", is_dense, even.vectors, True)
     if given.are_cells and not (packs_rows and _is_far(given)):
         ahead = rhs not in DOTS and _is_ahead(given, schedule)
-        form = ProductVariant(given.cell, schedule.lanes, rhs, is_dense, even.vectors, ahead)
-        return replace(form, fetches=rhs == "direct" and _is_from_memory(given))
+        variant = ProductVariant(given.cell, schedule.lanes, rhs, is_dense, even.vectors, ahead)
+        return replace(variant, fetches=rhs == "direct" and _is_from_memory(given))
     if not is_dense and given.lhs.free != 1 and not given.cell.is_complex:
         return None
     if given.cell.is_complex and given.rhs.free > 1 and given.rhs.inner != 1:
@@ -347,14 +347,14 @@ def _sums(kernel: ContractionKernel) -> tuple[int, int, int] | None:
 
 
 def _packed_lhs_row(
-    form: ProductVariant, even: EvenBlocks, panel_depth: int, *, is_crowded: bool
+    variant: ProductVariant, even: EvenBlocks, panel_depth: int, *, is_crowded: bool
 ) -> int:
     """Return the step from row to row of an lhs that units pack, or from k to k if m is dense.
 
     0: it is read in place.
     """
-    if form.operands is None or (form.is_complex and form.is_dense and not is_crowded):
+    if variant.operands is None or (variant.is_complex and variant.is_dense and not is_crowded):
         return 0
     # One vector more keeps rows whose depth is a power of two out of each other's cache sets.
-    is_along = form.is_dense or form.is_complex
-    return panel_depth + form.lanes if is_along else round_up(even.rows, form.lanes)
+    is_along = variant.is_dense or variant.is_complex
+    return panel_depth + variant.lanes if is_along else round_up(even.rows, variant.lanes)

@@ -10,8 +10,8 @@ Invariant: blocks change neither which products a sum has nor their order.
 
 from __future__ import annotations
 
-from ingot.kernel.contraction.product_form import ProductVariant
 from ingot.kernel.contraction.product_operands import PlainOperands
+from ingot.kernel.contraction.product_variant import ProductVariant
 from ingot.kernel.contraction.register_block import EvenBlocks
 from ingot.kernel.contraction.schedule import ContractionSchedule
 from ingot.llvm.machine_model import L2_BYTES
@@ -42,7 +42,7 @@ class Blocks:
 
     Attributes:
         unit_row_blocks, n_block, row_units, column_units, units, grain: see
-            `product_form.PARAMETERS`.
+            `product_variant.PARAMETERS`.
         packed_columns, packed_lhs_row: see there; 0 where nothing is packed ahead.
         pack_chunks: number of chunks of the phase that packs the rhs ahead.
         scratch_bytes: bytes of the rhs that is packed ahead.
@@ -82,7 +82,7 @@ def blocks_ahead(
     sizes: tuple[int, int, int, int],
     even: EvenBlocks,
     depth: int,
-    form: ProductVariant,
+    variant: ProductVariant,
     *,
     has_epilogue: bool,
 ) -> Blocks:
@@ -91,9 +91,9 @@ def blocks_ahead(
     Rows of a lhs that is dense along k are packed one after the other, else k after k.
     """
     batch, _, n, k = sizes
-    cell_bytes = form.element.bits // 8
+    cell_bytes = variant.element.bits // 8
     lanes, columns, row_blocks = even.lanes, even.columns, even.row_blocks
-    if form.is_dense:
+    if variant.is_dense:
         # One vector more keeps rows whose depth is a power of two out of each other's cache sets.
         lhs_row = round_up(depth, lanes) + lanes
         block_cells = lhs_row * even.rows

@@ -8,7 +8,7 @@ with fixed strides. The lhs is a masked load that depends on the positions behin
 
 Convolutions with few features per group (depthwise ones) are loops instead (`is_product`).
 
-Needs the convolution canonicalizer's form: output features last in kernel and result.
+Needs what the convolution canonicalizer leaves: output features last in kernel and result.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ingot.analysis.conv1d import is_toeplitz_product
-from ingot.analysis.frames import ONE
+from ingot.analysis.frames import ONE, FrameMap
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
@@ -67,8 +67,8 @@ def find_convolution(fused: Computation) -> Instruction | None:
 
 def is_product(convolution: Instruction) -> bool:
     """Whether the convolution runs as a matrix product."""
-    form = ConvolutionDims.of(convolution)
-    features = form.group_features
+    dims = ConvolutionDims.of(convolution)
+    features = dims.group_features
     if (
         not isinstance(features, int)
         or features >= MIN_FEATURES
@@ -76,7 +76,7 @@ def is_product(convolution: Instruction) -> bool:
     ):
         return True
     depth = product(loop_extents(convolution))
-    return form.groups == 1 and isinstance(depth, int) and depth >= MIN_COLUMN_DOT_DEPTH
+    return dims.groups == 1 and isinstance(depth, int) and depth >= MIN_COLUMN_DOT_DEPTH
 
 
 def build_convolution_kernel(fused: Computation) -> ConvolutionKernel | ContractionKernel:
@@ -90,32 +90,42 @@ def build_convolution_kernel(fused: Computation) -> ConvolutionKernel | Contract
     convolution = find_convolution(fused)
     assert convolution is not None, "build_convolution_kernel is for computations with one"
     frames = frames_of(fused)
+    extents = {f"@{number}": extent for number, extent in enumerate(frames.extents)}
+    lowering = elemental_lowering(fused, extents)
+    product_of_patches = _product_of_patches(convolution, lowering, frames, fused)
+    is_implicit = product_of_patches.patches is not None
+    plain = plain_convolution(lowering, convolution) if is_implicit else None
+    return product_of_patches if plain is None else ConvolutionKernel(plain, product_of_patches)
+
+
+def _product_of_patches(
+    convolution: Instruction, lowering: ElementalLowering, frames: FrameMap, fused: Computation
+) -> ContractionKernel:
+    """Return a convolution as an implicit matrix product, with the epilogue among its stores."""
     frame = frames.frames.get(convolution)
     if frame is None:
         raise InternalError(f"%{convolution.name} is not read element by element in its fusion")
-    form = ConvolutionDims.of(convolution)
-    extents = {f"@{number}": extent for number, extent in enumerate(frames.extents)}
-    lowering = elemental_lowering(fused, extents)
+    dims = ConvolutionDims.of(convolution)
     accumulate = accumulation_type(convolution.operands[0].shape.dtype, convolution.shape.dtype)
     lowering.accumulators[convolution] = contraction_sum(
         accumulate, convolution.shape.dtype, (BATCH, M, N)
     )
-    group: int | Dim = 0 if form.groups == 1 else Dim.symbol(BATCH)
-    column: int | Dim = 0 if form.group_features == 1 else Dim.symbol(N)
-    feature = group * form.group_features + column
-    rows, columns = _result_axes(convolution, form), _kernel_axes(convolution, form)
+    group: int | Dim = 0 if dims.groups == 1 else Dim.symbol(BATCH)
+    column: int | Dim = 0 if dims.group_features == 1 else Dim.symbol(N)
+    feature = group * dims.group_features + column
+    rows, columns = _result_axes(convolution, dims), _kernel_axes(convolution, dims)
     lhs = lhs_value(lowering, convolution, _indices(rows), _indices(columns), group)
     m_axes, k_axes = _proper(rows), _proper(columns)
     lhs, patches = _with_patches(lhs, m_axes, k_axes)
-    rhs = _rhs(lowering, convolution, form, feature)
+    rhs = _rhs(lowering, convolution, dims, feature)
     own = tuple(
         Axis(f"@{number}", 1 if number == ONE else frames.extents[number]) for number in frame
     )
-    stores = _on_m(epilogue_stores(lowering, frames, fused), own, form, feature)
-    product_of_patches = ContractionKernel(
-        Axis(BATCH, form.groups),
+    stores = _on_m(epilogue_stores(lowering, frames, fused), own, dims, feature)
+    return ContractionKernel(
+        Axis(BATCH, dims.groups),
         Axis(M, product(axis.extent for axis in m_axes)),
-        Axis(N, form.group_features),
+        Axis(N, dims.group_features),
         Axis(K, product(axis.extent for axis in k_axes)),
         lhs,
         rhs,
@@ -124,8 +134,6 @@ def build_convolution_kernel(fused: Computation) -> ConvolutionKernel | Contract
         buffers_of(fused),
         patches,
     )
-    plain = None if patches is None else plain_convolution(lowering, convolution)
-    return product_of_patches if plain is None else ConvolutionKernel(plain, product_of_patches)
 
 
 def depthwise_kernel(fused: Computation, loops: LoopKernel) -> ConvolutionKernel | LoopKernel:
@@ -153,39 +161,39 @@ def _proper(axes: Mapping[str, Axis] | Sequence[Axis]) -> tuple[Axis, ...]:
     return tuple(axis for axis in every if axis.extent != 1)
 
 
-def _result_axes(convolution: Instruction, form: ConvolutionDims) -> dict[str, Axis]:
+def _result_axes(convolution: Instruction, dims: ConvolutionDims) -> dict[str, Axis]:
     """Return the axes behind m by label, in the result's order."""
-    sizes = dict(zip(form.output, convolution.shape.dims, strict=True))
+    sizes = dict(zip(dims.output, convolution.shape.dims, strict=True))
     joined = "b" if joins_last_of_result(convolution) else ""
-    return _axes(M, form, sizes, (form.output.replace("f", ""), joined))
+    return _axes(M, dims, sizes, (dims.output.replace("f", ""), joined))
 
 
-def _kernel_axes(convolution: Instruction, form: ConvolutionDims) -> dict[str, Axis]:
+def _kernel_axes(convolution: Instruction, dims: ConvolutionDims) -> dict[str, Axis]:
     """Return the summed axes by label, in the kernel's order."""
-    sizes = dict(zip(form.rhs, convolution.operands[1].shape.dims, strict=True))
+    sizes = dict(zip(dims.rhs, convolution.operands[1].shape.dims, strict=True))
     joined = "i" if joins_last(convolution) else ""
-    return _axes(K, form, sizes, (form.rhs.replace("o", ""), joined))
+    return _axes(K, dims, sizes, (dims.rhs.replace("o", ""), joined))
 
 
 def _axes(
-    name: str, form: ConvolutionDims, sizes: dict[str, int | Dim], labels: tuple[str, str]
+    name: str, dims: ConvolutionDims, sizes: dict[str, int | Dim], labels: tuple[str, str]
 ) -> dict[str, Axis]:
     """Return the axes of `labels[0]`; the last spatial one is part of `labels[1]`, if given."""
     letters, joined = labels
     if joined:
-        last = str(len(form.given.window) - 1)
+        last = str(len(dims.given.window) - 1)
         letters = letters.replace(last, "")
         sizes[joined] = sizes[joined] * sizes[last]
     return {letter: Axis(f"{name}{letter}", sizes[letter]) for letter in letters}
 
 
 def _rhs(
-    lowering: ElementalLowering, convolution: Instruction, form: ConvolutionDims, feature: int | Dim
+    lowering: ElementalLowering, convolution: Instruction, dims: ConvolutionDims, feature: int | Dim
 ) -> Expr:
     """Return the kernel's element at (k, n): its summed dimensions are one, k counts them."""
     weights = convolution.operands[1]
-    if form.rhs[-1] != "o":
-        raise InternalError(f"%{convolution.name} is not canonical: {form.rhs}")
+    if dims.rhs[-1] != "o":
+        raise InternalError(f"%{convolution.name} is not canonical: {dims.rhs}")
     index: list[int | Dim] = [0] * weights.shape.rank
     index[-1] = feature
     if len(index) > 1:
@@ -215,12 +223,12 @@ def _is_dense(lhs: Expr, axis: Axis) -> bool:
 def _on_m(
     stores: tuple[Store, ...],
     own: tuple[Axis, ...],
-    form: ConvolutionDims,
+    dims: ConvolutionDims,
     feature: int | Dim,
 ) -> tuple[Store, ...]:
     """Return the stores over m and `feature` instead of the result's `own` axes."""
-    m_axes = tuple(axis for letter, axis in zip(form.output, own, strict=True) if letter != "f")
-    features = {own[form.output.index("f")].name: feature}
+    m_axes = tuple(axis for letter, axis in zip(dims.output, own, strict=True) if letter != "f")
+    features = {own[dims.output.index("f")].name: feature}
     exprs = [item for store in stores for item in store.exprs]
     indices = [*(store.index for store in stores), *indices_in(exprs)]
     rename = AxisSubstitution({**positions(runs_of(_proper(m_axes), indices), M), **features})

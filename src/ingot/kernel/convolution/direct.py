@@ -30,7 +30,7 @@ from ingot.analysis.direct_convolution import (
     Sizes,
     parts_of,
 )
-from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
+from ingot.analysis.library import VECTORS
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DType
 from ingot.kernel.contraction.operands import cell_bits
@@ -44,7 +44,7 @@ from ingot.kernel.convolution.direct_parts import (
     plan_part,
     tap_rows,
 )
-from ingot.kernel.convolution.plain import joined_groups
+from ingot.kernel.convolution.plain import driven_element, joined_groups
 from ingot.kernel.driver_parameters import Chunks, DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel
 from ingot.llvm.machine_model import Vectors
@@ -100,10 +100,8 @@ def direct_convolution(kernel: ConvolutionKernel, vectors: Vectors) -> Direct | 
     if not 1 <= len(given.window) <= DIMENSIONS:
         return f"the window does not have 1 to {DIMENSIONS} dimensions"
     is_loop = isinstance(general, LoopKernel)
-    element = general.buffers[-1].dtype if is_loop else general.accumulate
-    held = (general.buffers[given.lhs], general.buffers[given.rhs])
-    is_same = all(buffer.dtype is element for buffer in held)
-    if not is_same or element not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
+    element = driven_element(kernel, vectors)
+    if element is None:
         return NO_DRIVER
     sizes = Sizes.of(given)
     lanes = vectors.lanes(cell_bits(element), 1)

@@ -17,12 +17,13 @@ from __future__ import annotations
 import math
 
 from ingot.analysis.filter_gradient import has_enough_channels
-from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
+from ingot.analysis.library import VECTORS
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import most_rows
+from ingot.kernel.convolution.plain import driven_element
 from ingot.kernel.driver_parameters import DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
 from ingot.llvm.machine_model import L2_BYTES, LINE_BYTES, Vectors
@@ -88,10 +89,8 @@ def filter_gradient(kernel: ConvolutionKernel, vectors: Vectors) -> FilterGradie
     given, general = kernel.convolution, kernel.general
     if not given.is_of_filter or isinstance(general, LoopKernel):
         return "it is no gradient of a filter"
-    element = general.accumulate
-    held = (general.buffers[given.lhs], general.buffers[given.rhs])
-    is_same = all(buffer.dtype is element for buffer in held)
-    if not is_same or element not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
+    element = driven_element(kernel, vectors)
+    if element is None:
         return NO_DRIVER
     lanes = vectors.lanes(cell_bits(element), 1)
     if not has_enough_channels(given.channels, given.batch):

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from ingot.analysis.direct_convolution import known_sizes
 from ingot.analysis.filter_gradient import filter_labels
+from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS
 from ingot.hlo.dim import Dim, floordiv
+from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.contraction.operands import stores_sums
 from ingot.kernel.elemental.convolution_index import ConvolutionDims
@@ -20,6 +22,7 @@ from ingot.kernel.elemental.lowering import ElementalLowering
 from ingot.kernel.elemental.points import Point
 from ingot.kernel.ir import Axis, ConvolutionKernel, LoopKernel, PlainConvolution
 from ingot.kernel.rewrite import AxisSubstitution
+from ingot.llvm.machine_model import Vectors
 from ingot.support.records import replace
 
 
@@ -27,18 +30,18 @@ def plain_convolution(
     lowering: ElementalLowering, convolution: Instruction
 ) -> PlainConvolution | None:
     """Return what shared code must know of a convolution, None if it is not plain."""
-    form = ConvolutionDims.of(convolution)
+    dims = ConvolutionDims.of(convolution)
     lhs, rhs = convolution.operands
-    digits = "".join(map(str, range(len(form.given.window))))
-    labels = (form.lhs, form.rhs, form.output)
+    digits = "".join(map(str, range(len(dims.given.window))))
+    labels = (dims.lhs, dims.rhs, dims.output)
     of_filter = filter_labels(len(digits))
-    is_of_filter = labels == (of_filter.lhs, of_filter.rhs, of_filter.output) and form.groups == 1
+    is_of_filter = labels == (of_filter.lhs, of_filter.rhs, of_filter.output) and dims.groups == 1
     is_canonical = is_of_filter or labels == (f"b{digits}f", f"{digits}io", f"b{digits}f")
     batch, *others = lhs.shape.dims
     given = known_sizes(others)
     result = known_sizes(convolution.shape.dims[not is_of_filter :])
     taps = known_sizes(rhs.shape.dims[is_of_filter:])
-    if not is_canonical or batch == 0 or form.given.batch_group_count > 1:
+    if not is_canonical or batch == 0 or dims.given.batch_group_count > 1:
         return None
     if given is None or result is None or taps is None:
         return None
@@ -51,8 +54,8 @@ def plain_convolution(
         result[:-2] if is_of_filter else result[:-1],
         given[-1],
         result[-1],
-        form.groups,
-        form.given.window,
+        dims.groups,
+        dims.given.window,
         image,
         weights,
         is_of_filter,
@@ -73,6 +76,16 @@ def _buffer(lowering: ElementalLowering, operand: Instruction) -> int | None:
     for position, size in zip(index, operand.shape.dims, strict=True):
         dense = dense * size + position
     return found.payload.buffer if found.payload.index == dense else None
+
+
+def driven_element(kernel: ConvolutionKernel, vectors: Vectors) -> DType | None:
+    """Return the element type of operands and sums, None if no driver has it on these vectors."""
+    given, general = kernel.convolution, kernel.general
+    is_loop = isinstance(general, LoopKernel)
+    element = general.buffers[-1].dtype if is_loop else general.accumulate
+    held = (general.buffers[given.lhs], general.buffers[given.rhs])
+    has_driver = element in ELEMENTS and vectors.bits >= MIN_VECTOR_BITS
+    return element if has_driver and all(one.dtype is element for one in held) else None
 
 
 def result_of_sums(kernel: ConvolutionKernel) -> int | None:

@@ -23,13 +23,14 @@ Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks (2015)
 
 from __future__ import annotations
 
-from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
+from ingot.analysis.library import VECTORS
 from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.product import NO_DRIVER, heights_of
 from ingot.kernel.contraction.register_block import block_cycles
+from ingot.kernel.convolution.plain import driven_element
 from ingot.kernel.driver_parameters import Chunks, DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
 from ingot.llvm.machine_model import L2_BYTES, L3_BYTES, LINE_BYTES, Vectors
@@ -106,15 +107,12 @@ def winograd(kernel: ConvolutionKernel, vectors: Vectors) -> Winograd | str:
         return "it is the gradient of a filter"
     if isinstance(general, LoopKernel):
         return "each feature is a sum over its own channel alone"
-    element = general.accumulate
-    if element not in ELEMENTS or vectors.bits < MIN_VECTOR_BITS:
+    element = driven_element(kernel, vectors)
+    if element is None:
         return NO_DRIVER
     lanes = vectors.lanes(cell_bits(element), 1)
     if not _suits(given, VECTORS * lanes):
         return "its taps are not 3x3 and dense, or its features do not fill whole panels"
-    held = (kernel.buffers[given.lhs], kernel.buffers[given.rhs])
-    if any(buffer.dtype is not element for buffer in held):
-        return NO_DRIVER
     return _plan(given, element, lanes, heights_of(vectors))
 
 

@@ -78,15 +78,15 @@ def joins_last(convolution: Instruction) -> bool:
     They are when a row of the input holds the elements of neighbouring positions side by side,
     unless there is padding and a position has features enough to be looked at by itself.
     """
-    form = ConvolutionDims.of(convolution)
-    if not form.given.window or form.groups > 1:
+    dims = ConvolutionDims.of(convolution)
+    if not dims.given.window or dims.groups > 1:
         return False
-    one, last = form.given.window[-1], str(len(form.given.window) - 1)
-    features = convolution.operands[1].shape.dims[form.rhs.index("i")]
+    one, last = dims.given.window[-1], str(len(dims.given.window) - 1)
+    features = convolution.operands[1].shape.dims[dims.rhs.index("i")]
     if one.is_padded and isinstance(features, int) and features >= APART_FEATURES:
         return False
     dense = one.window_dilation == 1 and one.base_dilation == 1 and not one.reversal
-    return dense and form.lhs.endswith(last + "f") and last + "i" in form.rhs
+    return dense and dims.lhs.endswith(last + "f") and last + "i" in dims.rhs
 
 
 def joins_last_of_result(convolution: Instruction) -> bool:
@@ -94,12 +94,12 @@ def joins_last_of_result(convolution: Instruction) -> bool:
 
     This is the gradient for a kernel, whose result has input features in place of the batch.
     """
-    form = ConvolutionDims.of(convolution)
-    if not form.given.window or form.groups > 1:
+    dims = ConvolutionDims.of(convolution)
+    if not dims.given.window or dims.groups > 1:
         return False
-    one, last = form.given.window[-1], str(len(form.given.window) - 1)
+    one, last = dims.given.window[-1], str(len(dims.given.window) - 1)
     dense = one.stride == 1 and one.base_dilation == 1
-    return dense and form.lhs.endswith(last + "b") and last + "b" in form.output
+    return dense and dims.lhs.endswith(last + "b") and last + "b" in dims.output
 
 
 def lhs_value(
@@ -120,16 +120,16 @@ def lhs_value(
             one, `i` counts both (`joins_last`).
         group: number of the group.
     """
-    form = ConvolutionDims.of(convolution)
+    dims = ConvolutionDims.of(convolution)
     operand, weights = convolution.operands
-    sizes = dict(zip(form.lhs, operand.shape.dims, strict=True))
+    sizes = dict(zip(dims.lhs, operand.shape.dims, strict=True))
     index: dict[str, int | Dim] = {"b": output["b"], "f": kernel["i"]}
-    if form.given.feature_group_count > 1:
-        index["f"] = kernel["i"] + group * weights.shape.dims[form.rhs.index("i")]
-    if form.given.batch_group_count > 1:
-        index["b"] = output["b"] + group * dim.floordiv(sizes["b"], form.groups)
+    if dims.given.feature_group_count > 1:
+        index["f"] = kernel["i"] + group * weights.shape.dims[dims.rhs.index("i")]
+    if dims.given.batch_group_count > 1:
+        index["b"] = output["b"] + group * dim.floordiv(sizes["b"], dims.groups)
     mask: Expr | None = None
-    for number, one in enumerate(form.given.window):
+    for number, one in enumerate(dims.given.window):
         letter = str(number)
         tap = kernel.get(letter, 0)
         tap = one.size - 1 - tap if one.reversal else tap
@@ -144,28 +144,28 @@ def lhs_value(
             row = sizes[letter] * sizes[inner]
             inside = within(index[inner], row, Point(())) if one.is_padded else None
         mask = ex.conjunction(mask, inside)
-    return lowering.value(operand, Point(tuple(index[letter] for letter in form.lhs), (), mask))
+    return lowering.value(operand, Point(tuple(index[letter] for letter in dims.lhs), (), mask))
 
 
 def loop_extents(convolution: Instruction) -> tuple[int | Dim, ...]:
     """Return the extents of the axes that a convolution sums over, in the kernel's order."""
-    form = ConvolutionDims.of(convolution)
-    dims = zip(form.rhs, convolution.operands[1].shape.dims, strict=True)
-    return tuple(size for letter, size in dims if letter != "o")
+    dims = ConvolutionDims.of(convolution)
+    sizes = zip(dims.rhs, convolution.operands[1].shape.dims, strict=True)
+    return tuple(size for letter, size in sizes if letter != "o")
 
 
 def loop_fold(
     lowering: ElementalLowering, convolution: Instruction, frame: Frame, axes: Frame
 ) -> Fold:
     """Return what a convolution sums at each element; `axes` are those of `loop_extents`."""
-    form = ConvolutionDims.of(convolution)
-    output = dict(zip(form.output, map(symbol, frame), strict=True))
-    kernel = dict(zip(form.rhs.replace("o", ""), map(symbol, axes), strict=True))
+    dims = ConvolutionDims.of(convolution)
+    output = dict(zip(dims.output, map(symbol, frame), strict=True))
+    kernel = dict(zip(dims.rhs.replace("o", ""), map(symbol, axes), strict=True))
     feature = output.pop("f")
-    group = dim.floordiv(feature, form.group_features) if form.groups > 1 else 0
+    group = dim.floordiv(feature, dims.group_features) if dims.groups > 1 else 0
     accumulate = accumulation_type(convolution.operands[0].shape.dtype, convolution.shape.dtype)
     lhs = converted(lhs_value(lowering, convolution, output, kernel, group), accumulate)
-    index = tuple({**kernel, "o": feature}[letter] for letter in form.rhs)
+    index = tuple({**kernel, "o": feature}[letter] for letter in dims.rhs)
     rhs = converted(lowering.value(convolution.operands[1], Point(index)), accumulate)
     opcode = "and" if accumulate is PRED else "multiply"
     zero = ex.constant(accumulate.numpy.type(0))

@@ -20,7 +20,7 @@ from ingot.kernel.index_math import coefficient, dim_of, upper_bound
 from ingot.kernel.ir import Axis, Buffer, LoopKernel
 from ingot.support.records import record
 
-PLACES_AHEAD = 256
+INDICES_AHEAD = 256
 """Indices of a block: an index stored 64 ago has reached the cache; more than 256 are no faster."""
 
 LEAST_AHEAD = 64
@@ -156,11 +156,11 @@ def block_of_rows(kernel: LoopKernel) -> int | str:
     are_rows = all(s.is_simple and coefficient(s.index, inner.name) == 1 for s in stores)
     if not 1 < inner.extent < LEAST_AHEAD:
         return f"rows do not have 2 to {LEAST_AHEAD - 1} elements"
-    if rows.extent < PLACES_AHEAD:
-        return f"fewer than {PLACES_AHEAD} rows"
+    if rows.extent < INDICES_AHEAD:
+        return f"fewer than {INDICES_AHEAD} rows"
     if not are_rows or not gathers(kernel.exprs, kernel.grid):
         return "it gathers no rows"
-    return PLACES_AHEAD // lanes_of_short_row(inner.extent)
+    return INDICES_AHEAD // lanes_of_short_row(inner.extent)
 
 
 def lanes_of_short_row(length: int) -> int:

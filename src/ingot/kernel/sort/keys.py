@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys of sorts: integers in the order of the result, and what a record of a sort holds.
 
-Serves `sort.keyed_form` and the emitters. An element need not travel with its key if it follows
+Serves `sort.keyed_variant` and the emitters. An element need not travel with its key if it follows
 from the key: a key in total order gives its element back, bit for bit. JAX's keys treat both zeros
 as one number and all NaNs as one; elements with such a key are read again, in their order.
 """

@@ -22,7 +22,7 @@ from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import Axis, LoopKernel, Pass, SortKernel, Store
 from ingot.kernel.rewrite import substitute
 from ingot.kernel.sort.keys import from_total_order, shared_keys
-from ingot.kernel.sort.sort import KeyedForm, keyed_form
+from ingot.kernel.sort.sort import KeyedVariant, keyed_variant
 
 LONGEST, LONGEST_DENSE = 32, 25
 """The longest rows: strided ones (columns), and dense ones, which lanes gather. Columns of 9 took
@@ -72,23 +72,23 @@ def _index(kernel: SortKernel, grid: tuple[Axis, ...], position: int) -> int | D
 
 def _sorted(kernel: SortKernel, elements: list[Element]) -> list[Element]:
     """Return the elements of a row in order."""
-    form, length = keyed_form(kernel), len(elements)
-    if isinstance(form, str):
+    variant, length = keyed_variant(kernel), len(elements)
+    if isinstance(variant, str):
         return _exchanged(elements, neighbours(length), _Comparator(kernel.comparator))
-    given, ascending = ex.argument(0, kernel.elements[0]), not form.descending
-    keys = [substitute(form.key, {given: element[0]}) for element in elements]
-    if len(kernel.elements) > 1 or shared_keys(form.key, given.dtype) != ():
+    given, ascending = ex.argument(0, kernel.elements[0]), not variant.descending
+    keys = [substitute(variant.key, {given: element[0]}) for element in elements]
+    if len(kernel.elements) > 1 or shared_keys(variant.key, given.dtype) != ():
         keyed = [(key, *element) for key, element in zip(keys, elements, strict=True)]
         found = _exchanged(keyed, neighbours(length), _Keys(ascending))
         return [element[1:] for element in found]
     comparators = [pair for pair in batcher(1 << (length - 1).bit_length()) if pair[1] < length]
     found = _exchanged([(key,) for key in keys], comparators, _Keys(ascending))
-    return [(_element(form, key),) for (key,) in found]
+    return [(_element(variant, key),) for (key,) in found]
 
 
-def _element(form: KeyedForm, key: Expr) -> Expr:
+def _element(variant: KeyedVariant, key: Expr) -> Expr:
     """Return the element that a key stands for: itself, or one whose bits are in total order."""
-    return key if form.key.op == "argument" else from_total_order(key, form.elements[0])
+    return key if variant.key.op == "argument" else from_total_order(key, variant.elements[0])
 
 
 class _Keys:

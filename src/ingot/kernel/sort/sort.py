@@ -137,7 +137,7 @@ MAX_POSITION = 1 << 32
 
 
 @record
-class KeyedForm:
+class KeyedVariant:
     """What sorts by one key must have in common to share code.
 
     Attributes:
@@ -171,7 +171,7 @@ class KeyedForm:
         return tuple(~key for key in found) if self.descending else found
 
 
-def keyed_form(kernel: SortKernel) -> KeyedForm | str:
+def keyed_variant(kernel: SortKernel) -> KeyedVariant | str:
     """Return the form of a sort by one key, or why the comparator is no such order."""
     compare = kernel.comparator
     if compare.op != "compare" or compare.payload.direction not in ("LT", "GT"):
@@ -186,7 +186,7 @@ def keyed_form(kernel: SortKernel) -> KeyedForm | str:
         return "its comparator does not compare one simple key of the first operand"
     if left.dtype.is_float and compare.payload.type != "TOTALORDER":
         return "its order of floats is partial"
-    return KeyedForm(left, descending, kernel.elements, _record_of(kernel, left))
+    return KeyedVariant(left, descending, kernel.elements, _record_of(kernel, left))
 
 
 def _record_of(kernel: SortKernel, key: Expr) -> RecordKind:

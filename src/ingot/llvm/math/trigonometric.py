@@ -189,7 +189,7 @@ def large_reduction(element: Type) -> Subroutine:
         )
         memory, lanes = f.params
 
-        def lane(i: Value, _: list[Value]) -> None:
+        def lane(i: Value) -> None:
             at = f.gep(memory, i, element)
             at_low = f.gep(at, lanes, element)
             x = f.load(element, at)
@@ -201,7 +201,7 @@ def large_reduction(element: Type) -> Subroutine:
             f.store(high, at)
             f.store(k, f.gep(at_low, lanes, element))
 
-        f.loop(0, lanes, 1, [], lane)
+        f.for_range(lanes, lane)
         f.ret()
         return f.reference
 

@@ -82,12 +82,13 @@ def divide(
         return None
     whole = undivided_column(count)
 
-    def shardings(rows: Sequence[DimFactors]) -> tuple[Sharding, ...]:
+    def shardings(mappings: Sequence[DimFactors]) -> tuple[Sharding, ...]:
         return tuple(
-            sharding_of([chosen.get(factor, whole) for factor in row], count) for row in rows
+            sharding_of([chosen.get(factor, whole) for factor in mapping], count)
+            for mapping in mappings
         )
 
-    in_results = {factor for row in factors.results for factor in row}
+    in_results = {factor for mapping in factors.results for factor in mapping}
     folded = tuple(column for factor, column in chosen.items() if factor not in in_results)
     return Division(shardings(factors.operands), shardings(factors.results), folded, factors.fold)
 
@@ -140,11 +141,13 @@ def _chosen(
     """Return the columns of the factors that can be divided; large operands choose first."""
     divided = [number for number, sharding in enumerate(given) if not sharding.is_replicated]
     divided.sort(key=lambda number: -_elements(shapes[number]))
-    choices = [(wish, row) for wish, row in zip(annotated, factors.results, strict=False) if wish]
+    choices = [
+        (wish, mapping) for wish, mapping in zip(annotated, factors.results, strict=False) if wish
+    ]
     choices += [(given[number], factors.operands[number]) for number in divided]
     chosen: dict[int | None, Column] = {}
-    for sharding, row in choices:
-        for axis, factor in enumerate(row):
+    for sharding, mapping in choices:
+        for axis, factor in enumerate(mapping):
             column = sharding.column(axis)
             if factor is None or factor in chosen or count_of(column) == 1:
                 continue
@@ -160,11 +163,11 @@ def _elements(shape: Shape) -> int:
 
 def _is_even(factors: Factors, factor: int, count: int, shapes: Sequence[Shape]) -> bool:
     """Whether every dimension along a factor can be divided in `count`."""
-    rows = (*factors.operands, *factors.results)
+    mappings = (*factors.operands, *factors.results)
     sizes = [
         shape.dims[axis]
-        for shape, row in zip(shapes, rows, strict=True)
-        for axis, other in enumerate(row)
+        for shape, mapping in zip(shapes, mappings, strict=True)
+        for axis, other in enumerate(mapping)
         if other == factor
     ]
     return all(isinstance(size, int) and size % count == 0 for size in sizes)

@@ -149,17 +149,17 @@ def _pad(op: Instruction, shapes: Sequence[Shape]) -> Factors:
 
     A part of the operand makes a part of the result then, with the same padding.
     """
-    rows = op.attributes.padding
-    factors = _where(min(low, high) >= 0 and low + high == inner for low, high, inner in rows)
+    pads = op.attributes.padding
+    factors = _where(min(low, high) >= 0 and low + high == inner for low, high, inner in pads)
     return Factors((factors, ()), (factors,))
 
 
 def _slice(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     """Dimensions that are whole, or of which every n-th element is taken."""
     (source,) = shapes
-    rows = zip(op.attributes.slice, source.dims, op.shape.dims, strict=True)
+    slices = zip(op.attributes.slice, source.dims, op.shape.dims, strict=True)
     factors = _where(
-        begin < step and taken * step == size for (begin, _, step), size, taken in rows
+        begin < step and taken * step == size for (begin, _, step), size, taken in slices
     )
     return Factors((factors,), (factors,))
 

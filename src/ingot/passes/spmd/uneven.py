@@ -73,10 +73,12 @@ class _Along:
         """Return how the result is divided if the operand is `given`."""
         if is_movement(result):
             return given.sharding.even(result.shape.static_dims)
-        (results,), row = self.factors.results, self.factors.operands[self.operand]
+        (results,), mapping = self.factors.results, self.factors.operands[self.operand]
         count = len(given.sharding.parts)
         columns = [
-            given.sharding.column(row.index(factor)) if factor in row else undivided_column(count)
+            given.sharding.column(mapping.index(factor))
+            if factor in mapping
+            else undivided_column(count)
             for factor in results
         ]
         return sharding_of(columns, count).even(result.shape.static_dims)
@@ -209,8 +211,8 @@ class _Sweep:
             self._note(op, op, axis, along.sharding(like, op))
             return
         operands = [
-            self._operand(operand, row.index(factor), like) if factor in row else operand
-            for operand, row in zip(op.operands, along.factors.operands, strict=True)
+            self._operand(operand, mapping.index(factor), like) if factor in mapping else operand
+            for operand, mapping in zip(op.operands, along.factors.operands, strict=True)
         ]
         if axis is None:
             operands = self._without_padding(op, along, operands)
@@ -245,10 +247,12 @@ class _Sweep:
         build = RuleBuilder(self.computation, op.metadata)
         start = op.operands[1] if op.opcode == "reduce" else None
         found = list(operands)
-        for number, (wide, row) in enumerate(zip(operands, along.factors.operands, strict=True)):
-            if along.factor not in row:
+        for number, (wide, mapping) in enumerate(
+            zip(operands, along.factors.operands, strict=True)
+        ):
+            if along.factor not in mapping:
                 continue
-            axis = row.index(along.factor)
+            axis = mapping.index(along.factor)
             dims = wide.shape.static_dims
             size = op.operands[number].shape.static_dims[axis]
             if size == dims[axis]:
@@ -277,9 +281,9 @@ def _is_resized(op: Instruction, factors: Factors, factor: int) -> bool:
     if op.opcode == "custom-call" or op.has(Trait.COLLECTIVE):
         return False
     shapes = [*(operand.shape for operand in op.operands), op.shape]
-    rows = [*factors.operands, *factors.results]
-    dims = zip(shapes, rows, strict=True)
-    sizes = {shape.dims[row.index(factor)] for shape, row in dims if factor in row}
+    mappings = [*factors.operands, *factors.results]
+    dims = zip(shapes, mappings, strict=True)
+    sizes = {shape.dims[mapping.index(factor)] for shape, mapping in dims if factor in mapping}
     if len(sizes) != 1:
         return False
     (results,) = factors.results

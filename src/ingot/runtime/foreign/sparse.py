@@ -54,30 +54,30 @@ def _emit(call: CallSite) -> str:
     numbers = Scalars.of(f, data.shape.dtype)
     width = dense.size(f, 1)
 
-    def row(number: Value, _: list[Value]) -> None:
+    def row(number: Value) -> None:
         begin = _index(f, starts, number)
         end = _index(f, starts, f.add(number, f.const(I64, 1)))
         base = f.imul(number, width)
 
-        def clear(column: Value, _: list[Value]) -> None:
+        def clear(column: Value) -> None:
             numbers.store(numbers.constant(0), out.data, f.iadd(base, column))
 
-        f.loop(0, width, 1, [], clear)
+        f.for_range(width, clear)
 
-        def element(at: Value, _: list[Value]) -> None:
+        def element(at: Value) -> None:
             value = numbers.load(data.data, at)
             source = f.imul(_index(f, columns, at), width)
 
-            def term(column: Value, _: list[Value]) -> None:
+            def term(column: Value) -> None:
                 here = f.iadd(base, column)
                 product = numbers.multiply(value, numbers.load(dense.data, f.iadd(source, column)))
                 numbers.store(numbers.add(numbers.load(out.data, here), product), out.data, here)
 
-            f.loop(0, width, 1, [], term)
+            f.for_range(width, term)
 
-        f.loop(begin, end, 1, [], element)
+        f.for_range(end, element, start=begin)
 
-    f.loop(0, out.dims[0], 1, [], row)
+    f.for_range(out.dims[0], row)
     f.ret(f.const(I32, 0))
     return module.text()
 

@@ -66,7 +66,7 @@ def _emit(call: CallSite) -> str:
     block = f.call_indirect(allocate, PTR, [I64], [f.as_value(bytes_needed)])
     f.if_(f.icmp("eq", block, f.zero(PTR)), lambda: f.ret(f.const(I32, NO_MEMORY)), likely=False)
 
-    def one(number: Value, _: list[Value]) -> None:
+    def one(number: Value) -> None:
         step, whole = f.imul(number, n), f.imul(number, f.imul(n, columns))
         below, main, above = (numbers.at(o.data, step) for o in operands[:3])
         solver = _Solver(
@@ -75,7 +75,7 @@ def _emit(call: CallSite) -> str:
         )  # fmt: skip
         solver.solve()
 
-    f.loop(0, f.iselect(f.igt(n, 0), batch, 0), 1, [], one)
+    f.for_range(f.iselect(f.igt(n, 0), batch, 0), one)
     f.call_indirect(RUNTIME.load(f, runtime, "free"), VOID, [PTR], [block])
     f.ret(f.const(I32, 0))
     return module.text()
@@ -132,11 +132,11 @@ class _Solver:
         f.store(f.add(*sizes), scale)
         self.each_column(lambda j: self.put(0, j, self.given(0, j)))
         last = f.isub(self.n, 1)
-        f.loop(0, last, 1, [], lambda k, _: self.eliminate(k, scale, greatest))
+        f.for_range(last, lambda k: self.eliminate(k, scale, greatest))
         self.note(greatest, numbers.load(self.u, f.imul(last, 3)))
         epsilon = f.const(real, float(np.finfo(np.float32 if real is F32 else np.float64).eps))
         perturbation = f.mul(epsilon, f.load(real, greatest))
-        f.loop(0, self.n, 1, [], lambda k, _: self.substitute(f.isub(last, k), perturbation))
+        f.for_range(self.n, lambda k: self.substitute(f.isub(last, k), perturbation))
 
     # ---- elements
 
@@ -165,7 +165,7 @@ class _Solver:
         self.numbers.store(value, self.x, self.offset(row, column))
 
     def each_column(self, body: Callable[[Value], None]) -> None:
-        self.f.loop(0, self.columns, 1, [], lambda j, _: body(j))
+        self.f.for_range(self.columns, body)
 
     def note(self, greatest: Value, value: Number) -> None:
         """Emit the maximum of what `greatest` holds and |value|."""
@@ -314,12 +314,7 @@ class _Solver:
             f.store(f.const(I8, 1), stop)
 
         def scale() -> None:
-            numbers.store(numbers.scale(numbers.load(pivot, 0), big), pivot, 0)
-
-            def column(j: Value) -> None:
-                numbers.store(numbers.scale(numbers.load(self.row, j), big), self.row, j)
-
-            self.each_column(column)
+            self._scale_row(pivot, big)
             end()
 
         def step(_: list[Value]) -> list[Value]:
@@ -335,3 +330,13 @@ class _Solver:
             return []
 
         f.while_([], again, step)
+
+    def _scale_row(self, pivot: Value, factor: Value) -> None:
+        """Emit: multiply a pivot and its row."""
+        numbers = self.numbers
+        numbers.store(numbers.scale(numbers.load(pivot, 0), factor), pivot, 0)
+
+        def column(j: Value) -> None:
+            numbers.store(numbers.scale(numbers.load(self.row, j), factor), self.row, j)
+
+        self.each_column(column)

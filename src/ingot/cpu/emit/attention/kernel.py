@@ -32,7 +32,7 @@ from ingot.cpu.emit.contraction.register_blocks import (
     common_micro_kernel,
     own_micro_kernel,
 )
-from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel, scratch_of
+from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, for_units, open_kernel, scratch_of
 from ingot.cpu.emit.template import Template, template_of
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
@@ -62,9 +62,7 @@ def emit_attention_kernel(
     count = len(kernel.buffers)
     f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, target.has_fma)
     unit = UnitEmitter(emitter, kernel, schedule, target)
-    first = f.imul(chunk, schedule.grain)
-    last = f.imin(f.iadd(first, schedule.grain), emitter.index(schedule.units))
-    f.loop(first, last, 1, [], lambda number, _: unit.emit(number))
+    for_units(f, chunk, schedule.grain, emitter.index(schedule.units), unit.emit)
     f.ret()
     phases = [Phase(symbol, schedule.chunks)]
     scratch: int | Dim = 0
@@ -148,7 +146,7 @@ class UnitEmitter:
             self._keys(m, 0, n_extent)
         else:
             first, last = self._seen(m, n_extent)
-            f.loop(0, 3, 1, [], lambda part, _: self._part(m, part, (first, last, n_extent)))
+            f.for_range(3, lambda part: self._part(m, part, (first, last, n_extent)))
         self.rows.close(m)
 
     def _walks(self, operand: Expr) -> bool:
@@ -163,11 +161,11 @@ class UnitEmitter:
         """Emit the blocks of keys from `first` to `last`."""
         f = self.f
 
-        def block(start: Value, _: list[Value]) -> None:
+        def block(start: Value) -> None:
             count = f.imin(f.isub(last, start), self.schedule.keys)
             self._block(m, Span(self.kernel.n.name, start, count))
 
-        f.loop(first, last, self.schedule.keys, [], block)
+        f.for_range(last, block, start=first, step=self.schedule.keys)
 
     def _seen(self, m: Span, extent: IndexValue) -> tuple[Value, Value]:
         """Return the first key that a row of the unit may see, and the one behind the last."""
@@ -211,7 +209,7 @@ class UnitEmitter:
         keys = self._operand(n, self.kernel.k, self.kernel.rhs, self.keys, self.padded_depth)
         values = self._operand(n, self.kernel.e, self.kernel.values, self.values, self.padded_width)
 
-        f.loop(0, m.count, schedule.columns, [], lambda first, _: self._products(keys, n, first))
+        f.for_range(m.count, lambda first: self._products(keys, n, first), step=schedule.columns)
         self.rows.softmax(m, n)
         cut = schedule.tall * (schedule.low + 1)
         for start, stop, height in ((0, cut, schedule.low + 1), (cut, schedule.rows, schedule.low)):
@@ -241,8 +239,8 @@ class UnitEmitter:
         panel = f.gep(self.queries, f.imul(first, self.padded_depth), self.cell)
         queries = Matrix(panel, schedule.columns, 1)
 
-        def at(height: int) -> Callable[[Value, list[Value]], None]:
-            def block(start: Value, _: list[Value]) -> None:
+        def at(height: int) -> Callable[[Value], None]:
+            def block(start: Value) -> None:
                 where = f.iadd(f.imul(start, schedule.rows), first)
                 sums = Matrix(f.gep(self.tiles.scores, where, self.cell), schedule.rows, 1)
                 rows = keys.at(f.gep(keys.address, f.imul(start, keys.row_step), self.cell))
@@ -253,11 +251,11 @@ class UnitEmitter:
             return block
 
         whole = f.imul(f.idiv(n.count, schedule.block_keys), schedule.block_keys)
-        f.loop(0, whole, schedule.block_keys, [], at(schedule.block_keys))
+        f.for_range(whole, at(schedule.block_keys), step=schedule.block_keys)
         for height in self._tails():
             left = f.isub(n.count, whole)
             following = f.iadd(whole, f.imul(f.idiv(left, height), height))
-            f.loop(whole, following, height, [], at(height))
+            f.for_range(following, at(height), start=whole, step=height)
             whole = following
 
     def _tails(self) -> Iterator[int]:
@@ -277,7 +275,7 @@ class UnitEmitter:
         columns = schedule.columns
         whole, rest = self.width // columns * columns, self.width % columns
 
-        def block(first: Value, _: list[Value]) -> None:
+        def block(first: Value) -> None:
             powers = f.gep(self.tiles.scores, first, self.cell)
             lhs = Matrix(powers, 1, schedule.rows)
 
@@ -287,11 +285,11 @@ class UnitEmitter:
                 sums = Matrix(f.gep(self.tiles.sums, where, self.cell), self.padded_width, 1)
                 self._run((lhs, rhs, sums), height, width, n.count, goes_on=True)
 
-            f.loop(0, whole, columns, [], lambda column, _: run(column, columns))
+            f.for_range(whole, lambda column: run(column, columns), step=columns)
             if rest:
                 run(whole, rest)
 
-        f.loop(*rows, height, [], block)
+        f.for_range(rows[1], block, start=rows[0], step=height)
 
     def _run(
         self,

@@ -124,24 +124,24 @@ class Rows:
         f, schedule = self.f, self.schedule
         lowest = f.const(self.wide, -math.inf)
 
-        def panel(first: Value, _: list[Value]) -> None:
+        def panel(first: Value) -> None:
             self._keep(lowest, self.greatest, first)
             self._keep(f.zero(self.wide), self.total, first)
 
-        f.loop(0, schedule.rows, self.count, [], panel)
+        f.for_range(schedule.rows, panel, step=self.count)
         some = vector(self.cell, schedule.lanes)
 
-        def clear(at: Value, _: list[Value]) -> None:
+        def clear(at: Value) -> None:
             f.store(f.zero(some), self._at(self.sums, at), self.cell.alignment)
 
-        f.loop(0, schedule.rows * self.width, schedule.lanes, [], clear)
+        f.for_range(schedule.rows * self.width, clear, step=schedule.lanes)
 
     def softmax(self, m: Span, n: Span) -> None:
         """Emit the scores and powers of a block of keys."""
         form = Panels(self.schedule.rows, n.count, is_transposed=True)
         for item, buffer in self.masks.items():
             self.packer.panels(item, buffer, m, n, form)
-        self.f.loop(0, m.count, self.count, [], lambda first, _: self._softmax(m, n, first))
+        self.f.for_range(m.count, lambda first: self._softmax(m, n, first), step=self.count)
 
     def _softmax(self, m: Span, n: Span, first: Value) -> None:
         """Emit them for the rows from `first` on."""
@@ -226,25 +226,25 @@ class Rows:
         differs = f.fcmp("une", factor, f.const(factor.type, 1.0))
         any_differs = f.reduce("or", differs)
 
-        def row(number: Value, _: list[Value]) -> None:
+        def row(number: Value) -> None:
             at = f.iadd(first, number)
             scale = f.load(self.cell, self._at(self.factors, at), self.cell.alignment)
             scales = f.splat(scale, self.schedule.lanes)
 
-            def part(column: Value, _: list[Value]) -> None:
+            def part(column: Value) -> None:
                 address = self._at(self.sums, f.iadd(f.imul(at, self.width), column))
                 held = f.load(some, address, self.cell.alignment)
                 f.store(f.mul(held, scales), address, self.cell.alignment)
 
-            f.loop(0, self.width, self.schedule.lanes, [], part)
+            f.for_range(self.width, part, step=self.schedule.lanes)
 
-        f.if_(any_differs, lambda: f.loop(0, columns, 1, [], row) and None)
+        f.if_(any_differs, lambda: f.for_range(columns, row))
 
     def close(self, m: Span) -> None:
         """Emit the stores of all rows."""
         f = self.f
-        f.loop(0, m.count, self.count, [], lambda first, _: self._settle(m, first))
-        f.loop(0, m.count, 1, [], lambda number, _: self._store(m, number))
+        f.for_range(m.count, lambda first: self._settle(m, first), step=self.count)
+        f.for_range(m.count, lambda number: self._store(m, number))
 
     def _settle(self, m: Span, first: Value) -> None:
         """Emit the correction of totals to the shift that the kernel has."""
@@ -298,7 +298,7 @@ class Rows:
         extent = kernel.e.extent
         assert isinstance(extent, int), "the width of sums is known"
         whole = extent // lanes * lanes
-        f.loop(0, whole, lanes, [], lambda column, _: part(column, None))
+        f.for_range(whole, lambda column: part(column, None), step=lanes)
         if whole < extent:
             part(whole, lane_mask(f, extent - whole, lanes))
         emitter.close_scope()

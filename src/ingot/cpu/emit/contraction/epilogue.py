@@ -77,7 +77,7 @@ class _Epilogue:
         emitter.names[kernel.batch.name] = batch
         emitter.open_scope()
         emitter.prepare(self.exprs, frozenset((kernel.m.name, kernel.n.name)))
-        self.f.loop(0, rows, 1, [], lambda number, _: self._row(number))
+        self.f.for_range(rows, self._row)
         emitter.close_scope()
 
     def _row(self, number: Value) -> None:
@@ -89,7 +89,7 @@ class _Epilogue:
         emitter.open_scope()
         emitter.prepare(self.exprs, frozenset((self.kernel.n.name,)))
         whole = f.imul(f.idiv(columns, lanes), lanes)
-        f.loop(0, whole, lanes, [], lambda column, _: self._vector(at, column, None))
+        f.for_range(whole, lambda column: self._vector(at, column, None), step=lanes)
         if self.has_rest:
 
             def rest() -> None:

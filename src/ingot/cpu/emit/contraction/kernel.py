@@ -18,7 +18,7 @@ from ingot.cpu.emit.contraction.microkernel import Matrix
 from ingot.cpu.emit.contraction.packing import Packer, Panels, Span, cell_type
 from ingot.cpu.emit.contraction.patches import PatchPacker
 from ingot.cpu.emit.contraction.register_blocks import UNKNOWN_WIDTH, RegisterBlocks
-from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
+from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, for_units, open_kernel
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
@@ -56,9 +56,7 @@ def emit_contraction_kernel(
     if schedule.grain == 1:
         unit.emit(chunk)
     else:
-        first = f.imul(chunk, schedule.grain)
-        last = f.imin(f.iadd(first, schedule.grain), emitter.index(schedule.units))
-        f.loop(first, last, 1, [], lambda number, _: unit.emit(number))
+        for_units(f, chunk, schedule.grain, emitter.index(schedule.units), unit.emit)
     f.ret()
     return EmittedKernel(
         (Phase(symbol, schedule.chunks),),
@@ -170,7 +168,7 @@ class UnitEmitter:
             self._piece(block, Span(kernel.k.name, 0, k_extent), False, True)
             return
 
-        def piece(start: Value, _: list[Value]) -> None:
+        def piece(start: Value) -> None:
             following = f.iadd(start, depth)
             count = f.isub(f.imin(following, k_extent), start)
             last = f.ile(k_extent, following)
@@ -178,7 +176,7 @@ class UnitEmitter:
             self._piece(block, part, f.igt(start, 0), last)
 
         # An empty k still has one piece: its sums are zero.
-        f.loop(0, f.imax(k_extent, 1), depth, [], piece, at_least_once=True)
+        f.for_range(f.imax(k_extent, 1), piece, step=depth, at_least_once=True)
 
     def _divide(self, number: IndexValue, divisor: IndexValue) -> tuple[IndexValue, IndexValue]:
         return self.f.idiv(number, divisor), self.f.irem(number, divisor)
@@ -190,10 +188,10 @@ class UnitEmitter:
         rows = schedule.rows
         whole = f.imul(f.idiv(block.m.count, rows), rows)
 
-        def at(height: int) -> Callable[[Value, list[Value]], None]:
-            return lambda first, _: self._row_block(piece, first, height)
+        def at(height: int) -> Callable[[Value], None]:
+            return lambda first: self._row_block(piece, first, height)
 
-        f.loop(0, whole, rows, [], at(rows))
+        f.for_range(whole, at(rows), step=rows)
         extent = self.kernel.m.extent
         if isinstance(extent, int):
             height = extent % rows
@@ -207,7 +205,7 @@ class UnitEmitter:
             if height < rows:
                 left = f.isub(block.m.count, whole)
                 following = f.iadd(whole, f.imul(f.idiv(left, height), height))
-                f.loop(whole, following, height, [], at(height))
+                f.for_range(following, at(height), start=whole, step=height)
                 whole = following
 
     def _row_block(self, piece: Piece, first: Value, height: int) -> None:
@@ -246,7 +244,7 @@ class UnitEmitter:
             micro.call(f, operands, k.count, piece.accumulate, left)
 
         whole = f.imul(f.idiv(n.count, columns), columns)
-        f.loop(0, whole, columns, [], lambda first, _: run(first, columns, 0))
+        f.for_range(whole, lambda first: run(first, columns, 0), step=columns)
         extent = self.kernel.n.extent
         left = f.isub(n.count, whole)
         if isinstance(extent, int):
@@ -254,7 +252,7 @@ class UnitEmitter:
             if width:
                 f.if_(f.igt(left, 0), lambda: run(whole, width, left))
         elif self.schedule.rhs in DOTS:
-            f.loop(whole, n.count, 1, [], lambda first, _: run(first, 1, 0))
+            f.for_range(n.count, lambda first: run(first, 1, 0), start=whole)
         else:
             f.if_(f.igt(left, 0), lambda: run(whole, UNKNOWN_WIDTH, left))
 

@@ -84,7 +84,7 @@ class Packer:
         """Pack rows of the lhs: element (i, k) to `buffer[i * row_step + k]`."""
         f, emitter, lanes = self.f, self.emitter, self.lanes
 
-        def row(i: Value, _: list[Value]) -> None:
+        def row(i: Value) -> None:
             emitter.names[m.axis] = f.iadd(m.start, i)
             start = f.gep(buffer, f.imul(i, row_step), self.cell)
 
@@ -94,13 +94,13 @@ class Packer:
 
             self.vectors(k.count, lanes, at)
 
-        f.loop(0, m.count, 1, [], row)
+        f.for_range(m.count, row)
 
     def across(self, operand: Expr, buffer: Value, m: Span, k: Span, step: IndexValue) -> None:
         """Pack rows of the lhs, lanes along m: element (i, k) to `buffer[k * step + i]`."""
         f, emitter, lanes = self.f, self.emitter, self.lanes
 
-        def line(number: Value, _: list[Value]) -> None:
+        def line(number: Value) -> None:
             emitter.names[k.axis] = f.iadd(k.start, number)
             start = f.gep(buffer, f.imul(number, step), self.cell)
 
@@ -112,9 +112,9 @@ class Packer:
 
         self.steps(k, line)
 
-    def steps(self, k: Span, body: Callable[[Value, list[Value]], None]) -> None:
+    def steps(self, k: Span, body: Callable[[Value], None]) -> None:
         """Run `body` for each packed element along k."""
-        self.f.loop(0, k.count, 1, [], body)
+        self.f.for_range(k.count, body)
 
     def panels(
         self,
@@ -122,30 +122,30 @@ class Packer:
         buffer: Value,
         n: Span,
         k: Span,
-        form: Panels,
+        layout: Panels,
     ) -> None:
         """Pack columns of the rhs.
 
         Element (k, j) goes to `buffer[(j // columns * depth + k) * columns + j % columns]`.
         """
         f = self.f
-        columns, depth = form.columns, form.depth
-        if not form.is_transposed:
-            self._lines(operand, buffer, n, k, form)
+        columns, depth = layout.columns, layout.depth
+        if not layout.is_transposed:
+            self._lines(operand, buffer, n, k, layout)
             return
 
-        def panel(first: Value, _: list[Value]) -> None:
+        def panel(first: Value) -> None:
             start = f.gep(buffer, f.imul(first, depth), self.cell)
             width = f.imin(f.isub(n.count, first), columns)
             part = Span(n.axis, f.iadd(n.start, first), width)
-            self._transposed_panel(operand, start, part, k, form)
+            self._transposed_panel(operand, start, part, k, layout)
 
-        f.loop(0, n.count, columns, [], panel)
+        f.for_range(n.count, panel, step=columns)
 
-    def _lines(self, operand: Expr, buffer: Value, n: Span, k: Span, form: Panels) -> None:
+    def _lines(self, operand: Expr, buffer: Value, n: Span, k: Span, layout: Panels) -> None:
         """Pack with lanes along n, k after k, so that the operand's rows are read whole."""
         f, emitter = self.f, self.emitter
-        lanes, columns, depth = self.lanes, form.columns, form.depth
+        lanes, columns, depth = self.lanes, layout.columns, layout.depth
         whole = f.imul(f.idiv(n.count, columns), columns)
 
         def part(line: Value, first: IndexValue, masks: list[Value | None]) -> None:
@@ -163,24 +163,24 @@ class Packer:
             for number in range(columns // lanes)
         ]
 
-        def line(step: Value, _: list[Value]) -> None:
+        def line(step: Value) -> None:
             emitter.names[k.axis] = f.iadd(k.start, step)
             start = f.gep(buffer, f.imul(step, columns), self.cell)
-            f.loop(0, whole, columns, [], lambda first, _: part(start, first, everything))
+            f.for_range(whole, lambda first: part(start, first, everything), step=columns)
             if not is_even:
                 f.if_(f.igt(left, 0), lambda: part(start, whole, masks))
 
         self.steps(k, line)
 
     def _transposed_panel(
-        self, operand: Expr, start: Value, n: Span, k: Span, form: Panels
+        self, operand: Expr, start: Value, n: Span, k: Span, layout: Panels
     ) -> None:
         """Pack one panel with lanes along k: square blocks are transposed in registers."""
         f, emitter = self.f, self.emitter
-        lanes, columns = min(self.lanes, SQUARE), form.columns
+        lanes, columns = min(self.lanes, SQUARE), layout.columns
         last = f.isub(n.count, 1)
 
-        def group(offset: Value, _: list[Value]) -> None:
+        def group(offset: Value) -> None:
             def square(position: Value, mask: Value | None) -> None:
                 lines: list[Value] = []
                 for number in range(lanes):
@@ -197,14 +197,14 @@ class Packer:
                 return
             is_even = k.count % lanes == 0
 
-            def step(position: Value, _: list[Value]) -> None:
+            def step(position: Value) -> None:
                 # One body, masked throughout where there is a tail: a square is much code.
                 left = f.isub(k.count, position)
                 square(position, None if is_even else lane_mask(f, left, lanes))
 
-            f.loop(0, k.count, lanes, [], step)
+            f.for_range(k.count, step, step=lanes)
 
-        f.loop(0, columns, lanes, [], group)
+        f.for_range(columns, group, step=lanes)
 
     def vectors(
         self, count: IndexValue, lanes: int, body: Callable[[Value, Value | None], None]
@@ -212,7 +212,7 @@ class Packer:
         """Run `body(position, mask)` for vectors of `count` positions, the last one masked."""
         f = self.f
         whole = f.imul(f.idiv(count, lanes), lanes)
-        f.loop(0, whole, lanes, [], lambda position, _: body(position, None))
+        f.for_range(whole, lambda position: body(position, None), step=lanes)
         if lanes == 1:
             return
 

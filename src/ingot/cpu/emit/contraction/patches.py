@@ -76,7 +76,7 @@ class PatchPacker:
         changing = frozenset((inner.name,))
         lanes = _fitting(inner.extent, packer.lanes)
 
-        def row(i: Value, _: list[Value]) -> None:
+        def row(i: Value) -> None:
             self._bind(self.patches.m, f.iadd(m.start, i))
             start = f.gep(buffer, f.imul(i, step), packer.cell)
             known = self._of_row() if len(self.patches.k) > 1 else {}
@@ -101,7 +101,7 @@ class PatchPacker:
 
             self._segments(self.patches.k, k, segment, self.is_aligned)
 
-        f.loop(0, m.count, 1, [], row)
+        f.for_range(m.count, row)
 
     def _columns(self, buffer: Value, m: Span, k: Span, step: int) -> None:
         f = self.packer.f
@@ -142,9 +142,9 @@ class PatchPacker:
 
         def whole(operand: Expr) -> None:
             read = self._column_reader(operand, blocks, columns)
-            f.loop(0, run, 1, [], lambda j, _: store(read(j), j))
+            f.for_range(run, lambda j: store(read(j), j))
 
-        def element(j: Value, _: list[Value]) -> None:
+        def element(j: Value) -> None:
             if inner is not None:
                 packer.emitter.names[inner.name] = f.iadd(first, j)
 
@@ -154,7 +154,7 @@ class PatchPacker:
             self._inside_or_not((part,), copy)
 
         def one_by_one() -> None:
-            f.loop(0, run, 1, [], element)
+            f.for_range(run, element)
 
         self._inside_or_not(blocks, whole, one_by_one)
 
@@ -281,11 +281,11 @@ class PatchPacker:
         if is_aligned:
             before = f.idiv(span.start, extent)
 
-            def whole(number: Value, _: list[Value]) -> None:
+            def whole(number: Value) -> None:
                 self._bind(tuple(outer), f.iadd(before, number))
                 body(f.imul(number, extent), 0, extent)
 
-            f.loop(0, f.idiv(span.count, extent), 1, [], whole)
+            f.for_range(f.idiv(span.count, extent), whole)
             return
         count = f.as_value(span.count)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver of plain products: `void product(ptr env, i64 chunk)` for every size.
 
-Constants of a contraction kernel are parameters here (`product_form.PARAMETERS`), loaded from env,
-as are the addresses of the micro-kernels: two heights, whole and masked. One driver for each
+Constants of a contraction kernel are parameters here (`product_variant.PARAMETERS`), loaded from
+env, as are the addresses of the micro-kernels: two heights, whole and masked. One driver for each
 element type and placement of the rhs serves all plain products of the process. Drivers that pack
 both operands are in `product_ahead` and `product_both`. Sums go to the result, or to a tile on the
 stack, from which an epilogue takes the rows of each row block.
@@ -15,11 +15,12 @@ from __future__ import annotations
 from ingot.cpu.emit.contraction.packing import Packer, Panels, Span, cell_type
 from ingot.cpu.emit.contraction.product_parts import MICRO_KERNELS, Piece, micro_kernel
 from ingot.cpu.emit.drivers import DriverEmitter, open_driver
+from ingot.cpu.emit.kernel_abi import units_of_chunk
 from ingot.emit.values.types import memory_type
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
-from ingot.kernel.contraction.product_form import PARAMETERS, ProductVariant
+from ingot.kernel.contraction.product_variant import PARAMETERS, ProductVariant
 from ingot.kernel.contraction.schedule import PACK_BYTES
 from ingot.kernel.contraction.unit_blocks import TILE_BYTES
 from ingot.kernel.expr import Access, Expr
@@ -31,16 +32,15 @@ MAX_EPILOGUE_LANES = 128
 """Lanes of sums that an epilogue may read behind the last one."""
 
 
-def emit_product_driver(module: ModuleBuilder, symbol: str, form: ProductVariant) -> None:
-    """Emit the driver of a form of products."""
-    emit_units(ProductDriver(module, symbol, form))
+def emit_product_driver(module: ModuleBuilder, symbol: str, variant: ProductVariant) -> None:
+    """Emit the driver of a variant of products."""
+    emit_units(ProductDriver(module, symbol, variant))
 
 
 def emit_units(driver: ProductDriver) -> None:
     """Emit the function of a driver that runs a chunk's units."""
     f, given = driver.f, driver.given
-    first = f.mul(driver.chunk, given["grain"])
-    last = f.imin(f.iadd(first, given["grain"]), given["units"])
+    first, last = units_of_chunk(f, driver.chunk, given["grain"], given["units"])
 
     def first_unit() -> list[Value]:
         others = f.idiv(first, given["row_units"])
@@ -82,31 +82,31 @@ class ProductDriver(DriverEmitter):
     PACKED_BYTES = PACK_BYTES
     """Bytes of what a unit packs of an operand."""
 
-    def __init__(self, module: ModuleBuilder, symbol: str, form: ProductVariant) -> None:
+    def __init__(self, module: ModuleBuilder, symbol: str, variant: ProductVariant) -> None:
         """Open the function `void symbol(ptr env, i64 chunk)`."""
         f, env = open_driver(module, symbol, PARAMETERS, len(MICRO_KERNELS))
-        super().__init__(f, env, cell_type(form.element))
+        super().__init__(f, env, cell_type(variant.element))
         self.chunk = env.chunk
         self.micro = dict(zip(MICRO_KERNELS, self.env.micro_kernels, strict=True))
         self.emitter = ValueEmitter(f, {}, self.given, fma=True)
-        self.form = form
-        types = form.operands or (form.element, form.element)
+        self.variant = variant
+        types = variant.operands or (variant.element, variant.element)
         self.lhs_cell, self.rhs_cell = map(memory_type, types)
-        self.columns = form.columns
-        self.signature = [type_ for _, type_ in micro_kernel(form, 1, form.columns).params]
+        self.columns = variant.columns
+        self.signature = [type_ for _, type_ in micro_kernel(variant, 1, variant.columns).params]
         one = f.const(lt.I64, 1)
         step = self.given["rhs_step"]
         self.rhs_column, self.rhs_row = {
             "transposed": (step, one),
             "dots": (step, one),
             "gathered": (self.given["rhs_column"], step),
-        }.get(form.rhs, (one, step))
+        }.get(variant.rhs, (one, step))
         self.panels = self.room_for_panels()
 
     def room_for_panels(self) -> Value | None:
         """Emit the room where a unit packs its columns of the rhs, if it does."""
         size = self.PACKED_BYTES // self.cell.bytes
-        return self.f.alloca(self.cell, size, 64) if self.form.has_panels else None
+        return self.f.alloca(self.cell, size, 64) if self.variant.has_panels else None
 
     def unit(self, row_unit: Value, column_unit: Value, batch: Value) -> None:
         """Emit a unit; rows go fastest, then columns, then batch."""
@@ -124,7 +124,7 @@ class ProductDriver(DriverEmitter):
         tile = f.alloca(self.cell, size, 64)
         out = f.select(env.is_plain(f), result, tile)
 
-        def piece(start: Value, _: list[Value]) -> None:
+        def piece(start: Value) -> None:
             following = f.add(start, given["k_block"])
             self.piece(
                 Piece(
@@ -142,7 +142,7 @@ class ProductDriver(DriverEmitter):
                 )
             )
 
-        f.loop(0, given["k"], given["k_block"], [], piece, at_least_once=True)
+        f.for_range(given["k"], piece, step=given["k_block"], at_least_once=True)
 
     def up_to(self, start: Value, count: Value, end: Value) -> Value:
         """Return how many of `count` positions from `start` on lie before `end`."""
@@ -158,7 +158,7 @@ class ProductDriver(DriverEmitter):
             rhs = self.panels
         whole = f.as_value(f.imul(f.idiv(piece.columns, self.columns), self.columns))
 
-        def row_block(number: Value, _: list[Value]) -> None:
+        def row_block(number: Value) -> None:
             is_tall = f.icmp("slt", number, given["tall_blocks"])
             row = self.first_row(number)
             lhs = self.rows(piece, row, f.add(given["low_rows"], f.zext(is_tall, lt.I64)))
@@ -169,7 +169,7 @@ class ProductDriver(DriverEmitter):
                 target = f.gep(out, first, self.cell)
                 self.run(run, piece, (lhs, self._panel(rhs, first), target), self.lhs_row, rest)
 
-            f.loop(0, whole, self.columns, [], lambda at, _: block(at, run, f.const(lt.I64, 0)))
+            f.for_range(whole, lambda at: block(at, run, f.const(lt.I64, 0)), step=self.columns)
 
             def rest() -> None:
                 masked = f.select(is_tall, self.micro["tall_rest"], self.micro["low_rest"])
@@ -178,7 +178,7 @@ class ProductDriver(DriverEmitter):
             f.if_(f.icmp("slt", whole, piece.columns), rest)
             self.finish(piece, out, number, f.as_value(f.iadd(number, 1)))
 
-        f.loop(*piece.rows, 1, [], row_block, at_least_once=True)
+        f.for_range(piece.rows[1], row_block, start=piece.rows[0], at_least_once=True)
 
     @property
     def lhs_row(self) -> Value:
@@ -207,11 +207,11 @@ class ProductDriver(DriverEmitter):
     ) -> None:
         """Call a micro-kernel on one register block; `rest` columns of it, if it is masked."""
         given = self.given
-        if self.form.is_dots:
-            rhs_row = given["panel_depth" if self.form.has_panels else "rhs_step"]
+        if self.variant.is_dots:
+            rhs_row = given["panel_depth" if self.variant.has_panels else "rhs_step"]
             args = [*addresses, piece.depth, lhs_row, rhs_row, given["out_row"]]
         else:
-            rhs_steps = () if self.form.has_panels else (given["rhs_step"],)
+            rhs_steps = () if self.variant.has_panels else (given["rhs_step"],)
             strides = (*self.lhs_steps(lhs_row), *rhs_steps, self.cells(given["out_row"]))
             rest = self.cells(rest)
             args = [*addresses, self.depth(piece), piece.accumulate, rest, *strides]
@@ -223,7 +223,7 @@ class ProductDriver(DriverEmitter):
 
     def lhs_steps(self, lhs_row: Value) -> tuple[Value, ...]:
         """Return the steps of the lhs that its micro-kernels take."""
-        return (lhs_row,) if self.form.is_dense else (lhs_row, self.given["lhs_step"])
+        return (lhs_row,) if self.variant.is_dense else (lhs_row, self.given["lhs_step"])
 
     def depth(self, piece: Piece) -> Value:
         """Return how many products, or pairs of them, a piece has."""
@@ -239,22 +239,24 @@ class ProductDriver(DriverEmitter):
         """Emit the packing of columns of the rhs."""
         self.emitter.buffers[0] = rhs
         n, k = Span("@n", 0, columns), Span("@k", 0, depth)
-        if self.form.is_dots:
+        if self.variant.is_dots:
             self.packer(k).rows(self._operand(), panels, n, k, self.given["panel_depth"])
             return
-        is_transposed = self.form.rhs == "transposed"
-        form = Panels(self.columns, self.given["panel_depth"], is_transposed)
-        self.packer(k).panels(self._operand(), panels, n, k, form)
+        is_transposed = self.variant.rhs == "transposed"
+        variant = Panels(self.columns, self.given["panel_depth"], is_transposed)
+        self.packer(k).panels(self._operand(), panels, n, k, variant)
 
     def packer(self, k: Span) -> Packer:
         """Return what packs operands."""
         del k
-        return Packer(self.emitter, self.form.element, self.form.lanes)
+        return Packer(self.emitter, self.variant.element, self.variant.lanes)
 
     def _operand(self) -> Expr:
         step, n, k = (Dim.symbol(name) for name in ("rhs_step", "@n", "@k"))
-        index = n * step + k if self.form.rhs == "transposed" else k * step + n
-        if self.form.rhs == "gathered":
+        index = n * step + k if self.variant.rhs == "transposed" else k * step + n
+        if self.variant.rhs == "gathered":
             index = k * step + n * Dim.symbol("rhs_column")
-        element = self.form.element if self.form.operands is None else self.form.operands[1]
+        element = (
+            self.variant.element if self.variant.operands is None else self.variant.operands[1]
+        )
         return ex.make("load", element, (), Access(0, index))

@@ -23,7 +23,7 @@ from ingot.cpu.emit.contraction.product_parts import Piece
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
 from ingot.kernel.contraction.product_blocks import LHS_BYTES, PACK_COLUMNS, UNIT_TILE_BYTES
-from ingot.kernel.contraction.product_form import ProductVariant
+from ingot.kernel.contraction.product_variant import ProductVariant
 from ingot.kernel.expr import Access
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
@@ -37,12 +37,12 @@ LINES_AHEAD = 8
 are too short for the CPU's own prefetchers."""
 
 
-def emit_driver_ahead(module: ModuleBuilder, symbol: str, form: ProductVariant) -> None:
-    """Emit the two functions of a form of products of packed operands."""
-    packing = _Ahead(module, symbol + PACKING, form)
+def emit_driver_ahead(module: ModuleBuilder, symbol: str, variant: ProductVariant) -> None:
+    """Emit the two functions of a variant of products of packed operands."""
+    packing = _Ahead(module, symbol + PACKING, variant)
     packing.pack_chunk()
     packing.f.ret()
-    emit_units(_Ahead(module, symbol, form))
+    emit_units(_Ahead(module, symbol, variant))
 
 
 class _Ahead(ProductDriver):
@@ -88,33 +88,33 @@ class _Ahead(ProductDriver):
         f, given = self.f, self.given
         top = self.first_row(piece.rows[0])
         room = f.alloca(self.cell, LHS_BYTES // self.cell.bytes, 64)
-        pack = self._pack_rows if self.form.is_dense else self._pack_across
+        pack = self._pack_rows if self.variant.is_dense else self._pack_across
         pack(piece, top, room)
         panels = self._panels_at(piece.batch, piece.start, piece.column)
 
-        def panel(first: Value, _: list[Value]) -> None:
+        def panel(first: Value) -> None:
             rest = f.as_value(f.isub(piece.columns, first))
             is_whole = f.icmp("sge", rest, f.const(lt.I64, self.columns))
             low = f.select(is_whole, self.micro["low"], self.micro["low_rest"])
             tall = f.select(is_whole, self.micro["tall"], self.micro["tall_rest"])
             rhs = self.at(panels, (first, given["panel_depth"]))
 
-            def row_block(number: Value, _: list[Value]) -> None:
+            def row_block(number: Value) -> None:
                 run = f.select(f.icmp("slt", number, given["tall_blocks"]), tall, low)
                 row = f.sub(self.first_row(number), top)
                 rows = self._packed(room, piece, number, row)
                 target = f.gep(self.at(piece.out, (row, given["block_row"])), first, self.cell)
                 self.run(run, piece, (rows, rhs, target), given["packed_lhs_row"], rest)
 
-            f.loop(*piece.rows, 1, [], row_block, at_least_once=True)
+            f.for_range(piece.rows[1], row_block, start=piece.rows[0], at_least_once=True)
 
-        f.loop(0, piece.columns, self.columns, [], panel, at_least_once=True)
+        f.for_range(piece.columns, panel, step=self.columns, at_least_once=True)
         self.finish(piece, piece.out, *piece.rows)
 
     def _packed(self, room: Value, piece: Piece, number: Value, row: Value) -> Value:
         """Return where a row block's rows lie among the unit's packed ones."""
         f = self.f
-        if self.form.is_dense:
+        if self.variant.is_dense:
             return self.at(room, (row, self.given["packed_lhs_row"]))
         size = f.mul(piece.depth, self.given["packed_lhs_row"])
         return self.at(room, (f.sub(number, piece.rows[0]), size))
@@ -125,25 +125,25 @@ class _Ahead(ProductDriver):
         self.emitter.buffers[0] = self.at(piece.lhs, (top, given["lhs_row"]))
         m, k = Span("@m", 0, f.sub(self.first_row(piece.rows[1]), top)), Span("@k", 0, piece.depth)
         index = Dim.symbol("@m") * Dim.symbol("lhs_row") + Dim.symbol("@k")
-        operand = ex.make("load", self.form.element, (), Access(0, index))
-        packer = Packer(self.emitter, self.form.element, self.form.lanes)
+        operand = ex.make("load", self.variant.element, (), Access(0, index))
+        packer = Packer(self.emitter, self.variant.element, self.variant.lanes)
         packer.rows(operand, room, m, k, given["packed_lhs_row"])
 
     def _pack_across(self, piece: Piece, top: Value, room: Value) -> None:
         """Emit the packing of the unit's rows, k after k, so that memory is read in long runs."""
         f, given = self.f, self.given
-        packer = Packer(self.emitter, self.form.element, self.form.lanes)
+        packer = Packer(self.emitter, self.variant.element, self.variant.lanes)
         index = Dim.symbol("@m") + Dim.symbol("@k") * Dim.symbol("lhs_step")
-        operand = ex.make("load", self.form.element, (), Access(0, index))
+        operand = ex.make("load", self.variant.element, (), Access(0, index))
         self.emitter.buffers[0] = self.at(piece.lhs, (top, given["lhs_row"]))
 
-        def line(k: Value, _: list[Value]) -> None:
+        def line(k: Value) -> None:
             self.emitter.names["@k"] = k
             start = self.at(room, (k, given["packed_lhs_row"]))
             later = f.as_value(f.iadd(k, LINES_AHEAD))
             ahead = self.at(self.emitter.buffers[0], (later, given["lhs_step"]))
 
-            def row_block(number: Value, _: list[Value]) -> None:
+            def row_block(number: Value) -> None:
                 row = self.first_row(number)
                 rows = f.sub(self.first_row(f.as_value(f.iadd(number, 1))), row)
                 span = Span("@m", f.sub(row, top), rows)
@@ -152,11 +152,11 @@ class _Ahead(ProductDriver):
                 fetch(f, f.gep(ahead, f.sub(row, top), self.cell))
 
                 def at(position: Value, mask: Value | None) -> None:
-                    value = packer.evaluate(operand, span, position, self.form.lanes, mask)
+                    value = packer.evaluate(operand, span, position, self.variant.lanes, mask)
                     f.store(value, f.gep(target, position, self.cell), self.cell.alignment)
 
-                packer.vectors(rows, self.form.lanes, at)
+                packer.vectors(rows, self.variant.lanes, at)
 
-            f.loop(*piece.rows, 1, [], row_block, at_least_once=True)
+            f.for_range(piece.rows[1], row_block, start=piece.rows[0], at_least_once=True)
 
-        f.loop(0, piece.depth, 1, [], line)
+        f.for_range(piece.depth, line)

@@ -22,25 +22,25 @@ from ingot.cpu.emit.contraction.product_parts import Piece
 from ingot.cpu.emit.contraction.word_packing import WordPacker, emit_corrections
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
-from ingot.kernel.contraction.product_form import ProductVariant
+from ingot.kernel.contraction.product_variant import ProductVariant
 from ingot.kernel.contraction.schedule import MAX_COLUMNS
 from ingot.kernel.expr import Access
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import Value
 
 
-def emit_driver_both(module: ModuleBuilder, symbol: str, form: ProductVariant) -> None:
-    """Emit the driver of a form of products whose operands are both packed by each unit."""
-    emit_units(BothPacked(module, symbol, form))
+def emit_driver_both(module: ModuleBuilder, symbol: str, variant: ProductVariant) -> None:
+    """Emit the driver of a variant of products whose operands are both packed by each unit."""
+    emit_units(BothPacked(module, symbol, variant))
 
 
 class BothPacked(ProductDriver):
     """Emits the function."""
 
-    def __init__(self, module: ModuleBuilder, symbol: str, form: ProductVariant) -> None:
-        super().__init__(module, symbol, form)
-        assert form.operands is not None, "operands of the sums' type are not packed by units"
-        self.types = form.operands
+    def __init__(self, module: ModuleBuilder, symbol: str, variant: ProductVariant) -> None:
+        super().__init__(module, symbol, variant)
+        assert variant.operands is not None, "operands of the sums' type are not packed by units"
+        self.types = variant.operands
         self.room = self.f.alloca(self.cell, self.PACKED_BYTES // self.cell.bytes, 64)
 
     @property
@@ -57,7 +57,7 @@ class BothPacked(ProductDriver):
         return self._words(piece.depth)
 
     def _words(self, depth: Value) -> Value:
-        factors = self.form.factors
+        factors = self.variant.factors
         return self.f.as_value(self.f.iceildiv(depth, factors)) if factors > 1 else depth
 
     def packer(self, k: Span) -> Packer:
@@ -65,49 +65,49 @@ class BothPacked(ProductDriver):
         return self._packer(k, is_shifted=False)
 
     def _packer(self, k: Span, *, is_shifted: bool) -> Packer:
-        form = self.form
-        if form.factors == 1:
+        variant = self.variant
+        if variant.factors == 1:
             return super().packer(k)
-        return WordPacker(self.emitter, form, k, is_shifted=is_shifted)
+        return WordPacker(self.emitter, variant, k, is_shifted=is_shifted)
 
     def room_for_panels(self) -> Value | None:
         """Emit the memory of the panels, with their first rows, if they have any."""
-        if not self.form.has_panels:
+        if not self.variant.has_panels:
             return None
-        size = self.PACKED_BYTES // self.cell.bytes + MAX_COLUMNS * self.form.is_shifted
+        size = self.PACKED_BYTES // self.cell.bytes + MAX_COLUMNS * self.variant.is_shifted
         return self.f.alloca(self.cell, size, 64)
 
     def pack(self, rhs: Value, panels: Value, columns: Value, depth: Value) -> None:
         """Emit the packing of columns of the rhs, and what its panels begin with."""
-        f, form = self.f, self.form
-        if not form.is_shifted:
+        f, variant = self.f, self.variant
+        if not variant.is_shifted:
             super().pack(rhs, panels, columns, depth)
             return
         super().pack(rhs, f.gep(panels, self.columns, self.cell), columns, depth)
         words = self._words(depth)
 
-        def panel(first: Value, _: list[Value]) -> None:
+        def panel(first: Value) -> None:
             start = self.at(panels, (first, self.given["panel_depth"]))
-            emit_corrections(f, form, start, words)
+            emit_corrections(f, variant, start, words)
 
-        f.loop(0, columns, self.columns, [], panel)
+        f.for_range(columns, panel, step=self.columns)
 
     def rows(self, piece: Piece, row: Value, rows: Value) -> Value:
         """Emit the packing of a row block's rows; return their address."""
-        form = self.form
+        variant = self.variant
         first = (row, self.given["lhs_row"])
         self.emitter.buffers[0] = self.at(piece.lhs, first, cell=self.lhs_cell)
         m, k = Span("@m", 0, rows), Span("@k", 0, piece.depth)
         i, step = Dim.symbol("@m"), Dim.symbol("@k")
-        if form.is_dense:
+        if variant.is_dense:
             index = i * Dim.symbol("lhs_row") + step
-        elif form.is_complex:
+        elif variant.is_complex:
             index = i * Dim.symbol("lhs_row") + step * Dim.symbol("lhs_step")
         else:
             index = step * Dim.symbol("lhs_step") + i
         operand = ex.make("load", self.types[0], (), Access(0, index))
-        is_along = form.is_dense or form.is_complex
-        packer = self._packer(k, is_shifted=form.is_shifted)
+        is_along = variant.is_dense or variant.is_complex
+        packer = self._packer(k, is_shifted=variant.is_shifted)
         pack = packer.rows if is_along else packer.across
         pack(operand, self.room, m, k, self.lhs_row)
         return self.room

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which driver of the library runs a product, and with what.
 
-Invariant: a driver's code depends on the form of its products alone.
+Invariant: a driver's code depends on the variant of its products alone.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from ingot.cpu.emit.drivers import DriverCall, DriverPart
 from ingot.cpu.emit.kernel_abi import Phase
 from ingot.cpu.emit.template import Template, template_of
 from ingot.kernel.contraction.product import Product
-from ingot.kernel.contraction.product_form import PARAMETERS, ProductVariant
+from ingot.kernel.contraction.product_variant import PARAMETERS, ProductVariant
 from ingot.llvm.builder import ModuleBuilder
 
 
-def product_template(form: ProductVariant) -> Template:
-    """Return the driver of a form: the function `{name}`, and one that packs ahead."""
-    name = f"product_{form.name}"
+def product_template(variant: ProductVariant) -> Template:
+    """Return the driver of a variant: the function `{name}`, and one that packs ahead."""
+    name = f"product_{variant.name}"
 
     def define(module: ModuleBuilder) -> None:
-        if form.is_complex:
-            emit_complex_driver(module, name, form)
-        elif form.operands is not None and not form.is_dots:
-            emit_driver_both(module, name, form)
-        elif form.rows:
-            emit_small_driver(module, name, form)
-        elif form.ahead:
-            emit_driver_ahead(module, name, form)
+        if variant.is_complex:
+            emit_complex_driver(module, name, variant)
+        elif variant.operands is not None and not variant.is_dots:
+            emit_driver_both(module, name, variant)
+        elif variant.rows:
+            emit_small_driver(module, name, variant)
+        elif variant.ahead:
+            emit_driver_ahead(module, name, variant)
         else:
-            emit_product_driver(module, name, form)
+            emit_product_driver(module, name, variant)
 
     return Template(name, define, PARAMETERS)
 
 
 def product_call(plan: Product) -> DriverCall:
     """Return how a driver runs a plain product."""
-    code = product_template(plan.form)
+    code = product_template(plan.variant)
     packing = Phase(code.name + PACKING, plan.blocks.pack_chunks)
     micro = tuple(
-        template_of(micro_kernel(plan.form, rows, columns))
-        for columns in (plan.form.columns, plan.rest or plan.form.columns)
+        template_of(micro_kernel(plan.variant, rows, columns))
+        for columns in (plan.variant.columns, plan.rest or plan.variant.columns)
         for rows in plan.heights
-        if not plan.form.rows
+        if not plan.variant.rows
     )
     return DriverCall(
         code,
-        (*([packing] if plan.form.ahead else []), Phase(code.name, plan.blocks.chunks)),
+        (*([packing] if plan.variant.ahead else []), Phase(code.name, plan.blocks.chunks)),
         plan.operands,
         plan.result,
         (DriverPart(plan.parameters, micro),),

@@ -18,7 +18,7 @@ from ingot.cpu.emit.contraction.product import emit_units
 from ingot.cpu.emit.contraction.product_both import BothPacked
 from ingot.cpu.emit.contraction.product_parts import Piece
 from ingot.emit.values.types import part_type
-from ingot.kernel.contraction.product_form import ProductVariant
+from ingot.kernel.contraction.product_variant import ProductVariant
 from ingot.kernel.contraction.schedule import PACK_BYTES
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt
@@ -27,9 +27,9 @@ from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
 
-def emit_complex_driver(module: ModuleBuilder, symbol: str, form: ProductVariant) -> None:
-    """Emit the driver of a form of products of complex matrices."""
-    emit_units(_Complex(module, symbol, form))
+def emit_complex_driver(module: ModuleBuilder, symbol: str, variant: ProductVariant) -> None:
+    """Emit the driver of a variant of products of complex matrices."""
+    emit_units(_Complex(module, symbol, variant))
 
 
 class _Complex(BothPacked):
@@ -64,7 +64,7 @@ class _Complex(BothPacked):
 
     def packer(self, k: Span) -> Packer:
         del k
-        return _RowsTwice(self.emitter, self.form.element, self.form.lanes)
+        return _RowsTwice(self.emitter, self.variant.element, self.variant.lanes)
 
     def cells(self, count: Value) -> Value:
         return self.f.shl(count, self.f.const(lt.I64, 1))
@@ -79,13 +79,13 @@ class _RowsTwice(Packer):
         buffer: Value,
         n: Span,
         k: Span,
-        form: Panels,
+        layout: Panels,
     ) -> None:
         """Pack as `Packer.panels` does, with rows `2 k` and `2 k + 1` for each k."""
         f, emitter = self.f, self.emitter
-        lanes, columns, depth = self.lanes, form.columns, form.depth
+        lanes, columns, depth = self.lanes, layout.columns, layout.depth
 
-        def line(number: Value, _: list[Value]) -> None:
+        def line(number: Value) -> None:
             emitter.names[k.axis] = f.iadd(k.start, number)
 
             def at(position: Value, mask: Value | None) -> None:
@@ -99,7 +99,7 @@ class _RowsTwice(Packer):
 
             self.vectors(n.count, lanes, at)
 
-        f.loop(0, k.count, 1, [], line)
+        f.for_range(k.count, line)
 
     def _times_i(self, value: Value) -> Value:
         """Return complex numbers times i, as their parts: the imaginary part's negative first."""

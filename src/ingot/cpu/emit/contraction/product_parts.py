@@ -18,7 +18,7 @@ from ingot.cpu.emit.contraction.microkernel import (
     shared,
 )
 from ingot.cpu.emit.contraction.packing import cell_type
-from ingot.kernel.contraction.product_form import ProductVariant
+from ingot.kernel.contraction.product_variant import ProductVariant
 from ingot.kernel.contraction.register_block import narrow_lanes
 from ingot.llvm.values import Value
 from ingot.support.records import record, replace
@@ -28,29 +28,33 @@ MICRO_KERNELS = ("low", "tall", "low_rest", "tall_rest")
 
 
 @lru_cache(maxsize=MOST_SHARED)
-def micro_kernel(form: ProductVariant, rows: int, columns: int) -> MicroKernel | DotProducts:
+def micro_kernel(variant: ProductVariant, rows: int, columns: int) -> MicroKernel | DotProducts:
     """Return the function that computes register blocks of `rows` and `columns`."""
-    if form.is_dots:
-        types = None if form.operands is None else (*form.operands, form.element)
-        found = shared_dots(cell_type(form.element), form.lanes, rows, columns)
-        return replace(found, converts=types, factors=form.factors)
-    is_along = form.is_dense or form.is_complex
-    parts = 2 if form.is_complex else 1
-    cell, vectors, rest = cell_type(form.factor), -(-columns // form.lanes), columns % form.lanes
-    common = shared(cell, form.lanes * parts, rows, vectors, masked=rest > 0)
-    if form.has_panels:
-        common = on_panels(common, form.columns * parts)
-    elif form.fetches:
+    if variant.is_dots:
+        types = None if variant.operands is None else (*variant.operands, variant.element)
+        found = shared_dots(cell_type(variant.element), variant.lanes, rows, columns)
+        return replace(found, converts=types, factors=variant.factors)
+    is_along = variant.is_dense or variant.is_complex
+    parts = 2 if variant.is_complex else 1
+    cell, vectors, rest = (
+        cell_type(variant.factor),
+        -(-columns // variant.lanes),
+        columns % variant.lanes,
+    )
+    common = shared(cell, variant.lanes * parts, rows, vectors, masked=rest > 0)
+    if variant.has_panels:
+        common = on_panels(common, variant.columns * parts)
+    elif variant.fetches:
         common = replace(common, rows_ahead=FAR_ROWS_AHEAD)
     return replace(
         common,
-        a_row=1 if form.is_lhs_packed and not is_along else None,
+        a_row=1 if variant.is_lhs_packed and not is_along else None,
         a_step=1 if is_along else None,
-        factors=form.factors,
-        b_signed=form.is_rhs_signed,
-        begins_with_sums=form.is_shifted,
-        whole_vectors=columns // form.lanes,
-        tail_lanes=narrow_lanes(form.lanes * parts, columns * parts, rows),
+        factors=variant.factors,
+        b_signed=variant.is_rhs_signed,
+        begins_with_sums=variant.is_shifted,
+        whole_vectors=columns // variant.lanes,
+        tail_lanes=narrow_lanes(variant.lanes * parts, columns * parts, rows),
     )
 
 

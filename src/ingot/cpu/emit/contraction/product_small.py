@@ -12,21 +12,21 @@ from __future__ import annotations
 from ingot.cpu.emit.contraction.microkernel import Block, shared
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.drivers import open_driver
-from ingot.kernel.contraction.product_form import PARAMETERS, ProductVariant
+from ingot.cpu.emit.kernel_abi import units_of_chunk
+from ingot.kernel.contraction.product_variant import PARAMETERS, ProductVariant
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.values import Value
 from ingot.support.records import replace
 
 
-def emit_small_driver(module: ModuleBuilder, symbol: str, form: ProductVariant) -> None:
-    """Emit the driver of a form of products of small matrices."""
+def emit_small_driver(module: ModuleBuilder, symbol: str, variant: ProductVariant) -> None:
+    """Emit the driver of a variant of products of small matrices."""
     f, env = open_driver(module, symbol, PARAMETERS, 0)
-    given, cell = env.given, cell_type(form.element)
-    first = f.mul(env.chunk, given["grain"])
-    last = f.imin(f.iadd(first, given["grain"]), given["units"])
-    common = shared(cell, form.lanes, form.rows, form.vectors, masked=form.has_rest)
-    a_step = 1 if form.is_dense else None
+    given, cell = env.given, cell_type(variant.element)
+    first, last = units_of_chunk(f, env.chunk, given["grain"], given["units"])
+    common = shared(cell, variant.lanes, variant.rows, variant.vectors, masked=variant.has_rest)
+    a_step = 1 if variant.is_dense else None
     spec = replace(common, a_step=a_step, accumulates=False, rows_ahead=0)
     steps = [given[name] for name in ("lhs_batch", "rhs_batch", "out_batch")]
     starts = [
@@ -42,7 +42,7 @@ def emit_small_driver(module: ModuleBuilder, symbol: str, form: ProductVariant) 
 
     def matrix(_: Value, matrices: list[Value]) -> list[Value]:
         a, b, c = matrices
-        depth = form.depth or given["k"]
+        depth = variant.depth or given["k"]
         Block(spec, f, (a, b, c), (depth, f.const(lt.I1, 0), given["n"]), strides).emit()
         return [f.gep(one, step, cell) for one, step in zip(matrices, steps, strict=True)]
 

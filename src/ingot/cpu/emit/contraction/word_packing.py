@@ -15,7 +15,7 @@ from ingot.cpu.emit.contraction.packing import Packer, Span
 from ingot.cpu.emit.contraction.words import INTEGERS, SHIFT, WORD_BITS, add_shifts
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
-from ingot.kernel.contraction.product_form import ProductVariant
+from ingot.kernel.contraction.product_variant import ProductVariant
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
@@ -27,28 +27,30 @@ class WordPacker(Packer):
     """Packs one operand; its spans along k begin at 0."""
 
     def __init__(
-        self, emitter: ValueEmitter, form: ProductVariant, k: Span, *, is_shifted: bool = False
+        self, emitter: ValueEmitter, variant: ProductVariant, k: Span, *, is_shifted: bool = False
     ) -> None:
-        """Pack words along `k` for a form; `is_shifted`: bytes are shifted by 128."""
-        total = form.element
-        super().__init__(emitter, total if total.is_float else INTEGERS[form.factors], form.lanes)
+        """Pack words along `k` for a variant; `is_shifted`: bytes are shifted by 128."""
+        total = variant.element
+        super().__init__(
+            emitter, total if total.is_float else INTEGERS[variant.factors], variant.lanes
+        )
         self.k = k
         self.cell = lt.I32
-        self.factors = form.factors
-        self.part_bits = WORD_BITS // form.factors
+        self.factors = variant.factors
+        self.part_bits = WORD_BITS // variant.factors
         self.is_shifted = is_shifted
         self.left: IndexValue | None = None
 
-    def steps(self, k: Span, body: Callable[[Value, list[Value]], None]) -> None:
+    def steps(self, k: Span, body: Callable[[Value], None]) -> None:
         """Run `body` for the words along k: whole ones, then the one that is not, if there is."""
         f = self.f
         whole = f.idiv(k.count, self.factors)
-        f.loop(0, whole, 1, [], body)
+        f.for_range(whole, body)
         left = f.isub(k.count, f.imul(whole, self.factors))
 
         def rest() -> None:
             self.left = left
-            body(f.as_value(whole), [])
+            body(f.as_value(whole))
             self.left = None
 
         f.if_(f.igt(left, 0), rest)
@@ -120,20 +122,20 @@ class WordPacker(Packer):
 
 
 def emit_corrections(
-    f: FunctionBuilder, form: ProductVariant, panel: Value, words: IndexValue
+    f: FunctionBuilder, variant: ProductVariant, panel: Value, words: IndexValue
 ) -> None:
     """Emit the first row of a packed panel: the corrections of the columns' sums for A's shift.
 
     Behind it lie `words` rows of words of B, bytes of four k each.
     """
-    wide, columns = vector(lt.I32, form.lanes), form.columns
-    for first in range(0, columns, form.lanes):
+    wide, columns = vector(lt.I32, variant.lanes), variant.columns
+    for first in range(0, columns, variant.lanes):
         start = f.gep(panel, first, lt.I32)
 
         def add(word: Value, sums: list[Value], start: Value = start) -> list[Value]:
             address = f.gep(start, f.imul(f.iadd(word, 1), columns), lt.I32)
             row = f.load(wide, address, lt.I32.alignment)
-            return [add_shifts(f, row, sums[0], b_signed=form.is_rhs_signed)]
+            return [add_shifts(f, row, sums[0], b_signed=variant.is_rhs_signed)]
 
         (total,) = f.loop(0, words, 1, [f.zero(wide)], add)
         f.store(f.sub(f.zero(wide), total), start, lt.I32.alignment)

@@ -16,7 +16,7 @@ from ingot.cpu.emit.contraction.microkernel import MOST_SHARED, MicroKernel, on_
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.convolution.direct_operands import DirectEmitter, PanelPacker, RowCopier
 from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
-from ingot.cpu.emit.kernel_abi import Phase
+from ingot.cpu.emit.kernel_abi import Phase, for_units
 from ingot.cpu.emit.template import Template, template_of
 from ingot.hlo.dtype import DType
 from ingot.kernel.convolution.direct import MAX_SEGMENTS, PARAMETERS, Direct, DirectPart
@@ -71,9 +71,7 @@ def direct_template(element: DType, panel: tuple[int, int]) -> Template:
         f, env = open_driver(module, f"{name}_units", *sizes, "first_chunk")
         units = _Units(f, element, panel, env)
         units.write_table()
-        first = f.mul(env.chunk, env.given["grain"])
-        last = f.imin(f.iadd(first, env.given["grain"]), env.given["units"])
-        f.loop(first, last, 1, [], lambda number, _: units.unit(number))
+        for_units(f, env.chunk, env.given["grain"], env.given["units"], units.unit)
         f.ret()
 
     return Template(name, define, PARAMETERS)
@@ -212,7 +210,7 @@ class _Units(DirectEmitter):
         """Emit the offsets of all segments, from the first element of a window."""
         f, given = self.f, self.given
 
-        def entry(number: Value, _: list[Value]) -> None:
+        def entry(number: Value) -> None:
             rest, channel = self.divide(f.mul(number, given["segment"]), given["group_channels"])
             rest, tap_2 = self.divide(rest, given["taps_2"])
             tap_0, tap_1 = self.divide(rest, given["taps_1"])
@@ -221,7 +219,7 @@ class _Units(DirectEmitter):
             offset = f.add(offset, given["offset_first"])
             f.store(offset, f.gep(self.table, number, lt.I64), 8)
 
-        f.loop(0, given["segments"], 1, [], entry, at_least_once=True)
+        f.for_range(given["segments"], entry, at_least_once=True)
 
     # ---- units
 
@@ -247,12 +245,10 @@ class _Units(DirectEmitter):
             f.as_value(f.isub(behind, column)),
         )
         operands = self._operands(unit)
-        f.loop(
-            0,
+        f.for_range(
             unit.columns,
-            self.columns,
-            [],
-            lambda first, _: self._panel(unit, operands, first),
+            lambda first: self._panel(unit, operands, first),
+            step=self.columns,
             at_least_once=True,
         )
         self._finish(unit)
@@ -335,10 +331,10 @@ class _Units(DirectEmitter):
         result = f.gep(operands.result, first, self.cell)
         panel = _Panel(first, left, feature, low, tall, packed, taps, is_packed, result)
 
-        def piece(start: Value, _: list[Value]) -> None:
+        def piece(start: Value) -> None:
             self._piece(unit, operands, panel, start)
 
-        f.loop(0, given["segments"], given["piece_segments"], [], piece, at_least_once=True)
+        f.for_range(given["segments"], piece, step=given["piece_segments"], at_least_once=True)
 
     def _piece(self, unit: _Unit, operands: _Operands, panel: _Panel, start: Value) -> None:
         """Emit the sums of a panel over the segments of a piece, line by line."""
@@ -351,13 +347,13 @@ class _Units(DirectEmitter):
         is_first = f.icmp("eq", f.or_(panel.first, start), f.const(lt.I64, 0))
         copies = f.and_(is_first, self._copies())
 
-        def line(number: Value, _: list[Value]) -> None:
+        def line(number: Value) -> None:
             f.if_(copies, lambda: self._copy(unit, operands, number))
             steps = ((number, given["line_step"]), (panel.feature, given["column_step"]))
             image = self.at(operands.image, *steps)
             to = self.at(panel.result, (number, operands.line))
 
-            def block(at: Value, _: list[Value]) -> None:
+            def block(at: Value) -> None:
                 is_tall = f.icmp("slt", at, given["tall_blocks"])
                 row = self.first_row(at)
                 args = [
@@ -375,10 +371,10 @@ class _Units(DirectEmitter):
                 run = f.select(is_tall, panel.tall, panel.low)
                 f.call_indirect(run, lt.VOID, self.signature, args)
 
-            f.loop(0, given["row_blocks"], 1, [], block, at_least_once=True)
+            f.for_range(given["row_blocks"], block, at_least_once=True)
             f.if_(self.by_line, lambda: self._finish_line(unit, number))
 
-        f.loop(0, unit.lines, 1, [], line, at_least_once=True)
+        f.for_range(unit.lines, line, at_least_once=True)
 
     def _packed_taps(self, panel: _Panel, start: Value, count: Value) -> Value:
         """Return the address of `count` segments of packed taps; emit the packing if need be."""
@@ -402,7 +398,7 @@ class _Units(DirectEmitter):
         f = self.f
 
         def lines() -> None:
-            f.loop(0, unit.lines, 1, [], lambda number, _: self._finish_line(unit, number))
+            f.for_range(unit.lines, lambda number: self._finish_line(unit, number))
 
         f.if_(f.icmp("eq", self.by_line, f.const(lt.I1, 0)), lines)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ingot.cpu.emit.contraction.packing import cell_type, lane_mask
 from ingot.cpu.emit.drivers import DriverEmitter, DriverEnv
+from ingot.cpu.emit.kernel_abi import for_units
 from ingot.hlo.dtype import DType
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
@@ -60,10 +61,8 @@ class PanelPacker(DirectEmitter):
     def chunk(self) -> None:
         """Emit the packing of a chunk of panels."""
         f, given = self.f, self.given
-        first = f.mul(self.env.chunk, given["panel_grain"])
-        last = f.imin(f.iadd(first, given["panel_grain"]), self.panels)
 
-        def panel(number: Value, _: list[Value]) -> None:
+        def pack(number: Value) -> None:
             group, panel = self.divide(number, given["panels"])
             column = f.as_value(f.imul(panel, self.columns))
             start = f.add(f.mul(group, given["group_features"]), column)
@@ -71,14 +70,14 @@ class PanelPacker(DirectEmitter):
             source, target = f.gep(self.env.rhs, start, self.cell), self.panel(number)
             channels = given["group_channels"]
 
-            def tap(number: Value, _: list[Value]) -> None:
+            def tap(number: Value) -> None:
                 rows = self.at(source, (self._row_of(number), given["features"]))
                 to = self.at(target, (f.mul(number, channels), self.columns))
                 self.pack(rows, to, channels, left)
 
-            f.loop(0, f.idiv(self.depth, channels), 1, [], tap, at_least_once=True)
+            f.for_range(f.idiv(self.depth, channels), tap, at_least_once=True)
 
-        f.loop(first, last, 1, [], panel)
+        for_units(f, self.env.chunk, given["panel_grain"], self.panels, pack)
 
     def _row_of(self, tap: Value) -> Value:
         """Return the first row of a tap in the kernel."""
@@ -99,7 +98,7 @@ class PanelPacker(DirectEmitter):
             for number in range(self.vectors)
         ]
 
-        def step(number: Value, _: list[Value]) -> None:
+        def step(number: Value) -> None:
             source = self.at(taps, (number, self.given["features"]))
             target = self.at(panel, (number, self.columns))
             for part, mask in enumerate(masks):
@@ -108,7 +107,7 @@ class PanelPacker(DirectEmitter):
                 value = f.masked_load(wide, at, mask)
                 f.store(value, f.gep(target, part * self.lanes, self.cell), self.cell.alignment)
 
-        f.loop(0, depth, 1, [], step, at_least_once=True)
+        f.for_range(depth, step, at_least_once=True)
 
 
 class RowCopier(DirectEmitter):
@@ -136,17 +135,13 @@ class RowCopier(DirectEmitter):
         f, given = self.f, self.given
         z, y = position
         row_elements = f.mul(given["padded_width"], given["pixel"])
-        left = f.sub(given["unit_lines"], lines[1])
-        last = f.sub(given["plane_rows"], f.mul(left, given["stride_1"]))
-        count = f.mul(f.sub(lines[1], lines[0]), given["stride_1"])
-        is_first = f.icmp("eq", lines[0], f.const(lt.I64, 0))
-        first = f.select(is_first, lines[0], f.sub(last, count))
+        first, last = self._new_rows(lines)
 
-        def plane(tap: Value, _: list[Value]) -> None:
+        def plane(tap: Value) -> None:
             at_z = f.add(z, f.mul(tap, given["dilation_0"]))
             is_plane = f.icmp("ult", at_z, given["size_0"])
 
-            def row(number: Value, _: list[Value]) -> None:
+            def row(number: Value) -> None:
                 at_y = f.add(y, number)
                 inside = f.and_(is_plane, f.icmp("ult", at_y, given["size_1"]))
                 line = f.add(f.mul(tap, given["plane_rows"]), number)
@@ -159,9 +154,18 @@ class RowCopier(DirectEmitter):
 
                 f.if_(inside, lambda: self._row(source, to, copied), clear, likely=True)
 
-            f.loop(first, last, 1, [], row, at_least_once=True)
+            f.for_range(last, row, start=first, at_least_once=True)
 
-        f.loop(0, given["planes"], 1, [], plane, at_least_once=True)
+        f.for_range(given["planes"], plane, at_least_once=True)
+
+    def _new_rows(self, lines: tuple[Value, Value]) -> tuple[Value, Value]:
+        """Return the rows of a plane that `lines` of windows meet and earlier lines do not."""
+        f, given = self.f, self.given
+        left = f.sub(given["unit_lines"], lines[1])
+        last = f.sub(given["plane_rows"], f.mul(left, given["stride_1"]))
+        count = f.mul(f.sub(lines[1], lines[0]), given["stride_1"])
+        is_first = f.icmp("eq", lines[0], f.const(lt.I64, 0))
+        return f.select(is_first, lines[0], f.sub(last, count)), last
 
     def _row(self, source: Value, target: Value, copied: Value) -> None:
         """Emit the copy of a row of the image, whose first pixel goes `low_2` behind the start."""
@@ -179,15 +183,15 @@ class RowCopier(DirectEmitter):
         wide, mask = vector(self.cell, self.lanes), lane_mask(f, f.sub(copied, whole), self.lanes)
         assert mask is not None, "vectors have lanes"
 
-        def pixels(number: Value, _: list[Value]) -> None:
+        def pixels(number: Value) -> None:
             origin = self.at(source, (number, given["channels"]))
             to = self.at(target, (number, pixel))
 
-            def part(at: Value, _: list[Value]) -> None:
+            def part(at: Value) -> None:
                 value = f.load(wide, f.gep(origin, at, self.cell), self.cell.alignment)
                 f.store(value, f.gep(to, at, self.cell), self.cell.alignment)
 
-            f.loop(0, whole, self.lanes, [], part)
+            f.for_range(whole, part, step=self.lanes)
 
             def rest() -> None:
                 value = f.masked_load(wide, f.gep(origin, whole, self.cell), mask)
@@ -196,7 +200,7 @@ class RowCopier(DirectEmitter):
             f.if_(f.icmp("slt", whole, copied), rest)
 
         def one_by_one() -> None:
-            f.loop(0, count, 1, [], pixels)
+            f.for_range(count, pixels)
 
         def together() -> None:
             f.memcpy(target, source, self.bytes(f.mul(count, copied)))

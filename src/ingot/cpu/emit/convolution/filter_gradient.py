@@ -124,27 +124,20 @@ class _Unit(DirectEmitter):
         f, given = self.f, self.given
 
         def plane(image: Value, number: Value) -> None:
-            f.loop(
-                0,
+            f.for_range(
                 given["gradient_1"],
-                given["unit_lines"],
-                [],
-                lambda line, _: self._group(self._at(image, number, line)),
+                lambda line: self._group(self._at(image, number, line)),
+                step=given["unit_lines"],
                 at_least_once=True,
             )
 
-        def images(image: Value, _: list[Value]) -> None:
-            f.loop(
-                0,
-                given["gradient_0"],
-                1,
-                [],
-                lambda number, _: plane(image, number),
-                at_least_once=True,
+        def images(image: Value) -> None:
+            f.for_range(
+                given["gradient_0"], lambda number: plane(image, number), at_least_once=True
             )
 
         f.if_(f.icmp("eq", given["images"], f.const(lt.I64, 0)), self._clear)
-        f.loop(0, given["images"], given["unit_images"], [], images)
+        f.for_range(given["images"], images, step=given["unit_images"])
         self._finish()
 
     def _at(self, image: Value, plane: Value, line: Value) -> _Group:
@@ -160,13 +153,8 @@ class _Unit(DirectEmitter):
     def _group(self, group: _Group) -> None:
         """Emit a group: its operands made ready, then the products of all taps."""
         f, given = self.f, self.given
-        f.loop(
-            0,
-            group.images,
-            1,
-            [],
-            lambda number, _: self._copy_image(group, number),
-            at_least_once=True,
+        f.for_range(
+            group.images, lambda number: self._copy_image(group, number), at_least_once=True
         )
         line = f.mul(f.add(f.mul(group.image, given["gradient_0"]), group.plane), self._lines)
         line = f.add(line, group.line)
@@ -174,7 +162,7 @@ class _Unit(DirectEmitter):
         start = f.gep(self.at(self.env.rhs, (position, given["features"])), self.feature, self.cell)
         depth = f.mul(f.mul(group.images, group.lines), given["gradient_2"])
         self.packer.pack(start, self.rows, depth, self.left)
-        f.loop(0, self._taps, 1, [], lambda tap, _: self._tap(group, tap), at_least_once=True)
+        f.for_range(self._taps, lambda tap: self._tap(group, tap), at_least_once=True)
 
     @property
     def _taps(self) -> Value:
@@ -200,11 +188,11 @@ class _Unit(DirectEmitter):
         self.copier.planes(copy, start, (z, y), lines, given["copied"])
         entries = f.gep(self.table, f.mul(number, group.lines), lt.I64)
 
-        def entry(line: Value, _: list[Value]) -> None:
+        def entry(line: Value) -> None:
             offset = f.add(to, f.mul(line, given["line_step"]))
             f.store(offset, f.gep(entries, line, lt.I64), 8)
 
-        f.loop(0, group.lines, 1, [], entry, at_least_once=True)
+        f.for_range(group.lines, entry, at_least_once=True)
 
     # ---- products
 
@@ -225,7 +213,7 @@ class _Unit(DirectEmitter):
         accumulate = f.not_(group.is_first)
         segments = f.mul(group.images, group.lines)
 
-        def block(number: Value, _: list[Value]) -> None:
+        def block(number: Value) -> None:
             channel = f.sub(self.first_row(number), self.channel)
             args = [
                 f.gep(start, channel, self.cell),
@@ -242,7 +230,7 @@ class _Unit(DirectEmitter):
             run = f.select(f.icmp("slt", number, given["tall_blocks"]), tall, low)
             f.call_indirect(run, lt.VOID, self.signature, args)
 
-        f.loop(self.first, self.after, 1, [], block, at_least_once=True)
+        f.for_range(self.after, block, start=self.first, at_least_once=True)
 
     def _sums(self, tap: Value) -> tuple[Value, Value]:
         """Return where a tap's sums begin, and their step from channel to channel."""
@@ -259,15 +247,15 @@ class _Unit(DirectEmitter):
         f = self.f
         columns = self.bytes(f.as_value(f.imin(self.left, self.columns)))
 
-        def tap(number: Value, _: list[Value]) -> None:
+        def tap(number: Value) -> None:
             sums, step = self._sums(number)
 
-            def channel(number: Value, _: list[Value]) -> None:
+            def channel(number: Value) -> None:
                 f.memset(self.at(sums, (number, step)), 0, columns)
 
-            f.loop(0, self.count, 1, [], channel, at_least_once=True)
+            f.for_range(self.count, channel, at_least_once=True)
 
-        f.loop(0, self._taps, 1, [], tap, at_least_once=True)
+        f.for_range(self._taps, tap, at_least_once=True)
 
     def _row(self, tap: Value) -> Value:
         """Return the first row of a tap's results."""
@@ -279,9 +267,9 @@ class _Unit(DirectEmitter):
         zero, one = f.const(lt.I64, 0), f.const(lt.I64, 1)
         columns = f.as_value(f.imin(self.left, self.columns))
 
-        def tap(number: Value, _: list[Value]) -> None:
+        def tap(number: Value) -> None:
             sums = self.at(self.tile, (f.mul(number, self.count), self.columns))
             block = [zero, self._row(number), self.count, one, self.feature, columns]
             self.env.finish(f, sums, block)
 
-        f.loop(0, self._taps, 1, [], tap, at_least_once=True)
+        f.for_range(self._taps, tap, at_least_once=True)

@@ -27,7 +27,7 @@ from ingot.cpu.emit.convolution.winograd_transforms import (
     of_taps,
 )
 from ingot.cpu.emit.drivers import DriverCall, DriverEmitter, DriverEnv, DriverPart, open_driver
-from ingot.cpu.emit.kernel_abi import Phase
+from ingot.cpu.emit.kernel_abi import Phase, for_units
 from ingot.cpu.emit.template import Template, template_of
 from ingot.hlo.dtype import DType
 from ingot.kernel.convolution.winograd import PARAMETERS, PLANES, Winograd
@@ -59,9 +59,7 @@ def winograd_template(element: DType, lanes: int) -> Template:
         taps.f.ret()
         units = opened(module, "units")
         f, given = units.f, units.given
-        first = f.mul(units.env.chunk, given["grain"])
-        last = f.imin(f.iadd(first, given["grain"]), given["units"])
-        f.loop(first, last, 1, [], lambda number, _: units.unit(number))
+        for_units(f, units.env.chunk, given["grain"], given["units"], units.unit)
         f.ret()
 
     return Template(name, define, PARAMETERS)
@@ -136,26 +134,23 @@ class _Driver(DriverEmitter):
     def transform_taps(self) -> None:
         """Emit a chunk of panels: element (plane, panel, channel, column) of the scratch."""
         f, given = self.f, self.given
-        chunk = self.env.chunk
-        first = f.mul(chunk, given["panel_grain"])
-        last = f.imin(f.iadd(first, given["panel_grain"]), given["panels"])
         columns, channels, features = self._columns, given["channels"], given["features"]
         down, across = given["tap_row"], given["tap_column"]
 
-        def panel(number: Value, _: list[Value]) -> None:
+        def panel(number: Value) -> None:
             start = f.gep(self.at(self.env.rhs, (number, columns)), given["tap_first"], self.cell)
             planes = self.at(self.areas.taps, (f.mul(number, channels), columns))
 
-            def channel(c: Value, _: list[Value]) -> None:
+            def channel(c: Value) -> None:
                 for part in range(0, VECTORS * self.lanes, self.lanes):
                     source = f.gep(self.at(start, (c, features)), part, self.cell)
                     target = f.gep(self.at(planes, (c, columns)), part, self.cell)
                     taps = both_ways(f, self._square(source, TAPS, down, across), of_taps)
                     self._scatter(taps, target, given["taps_plane"])
 
-            f.loop(0, channels, 1, [], channel)
+            f.for_range(channels, channel)
 
-        f.loop(first, last, 1, [], panel)
+        for_units(f, self.env.chunk, given["panel_grain"], given["panels"], panel)
 
     def _scatter(self, square: Sequence[Row], target: Value, plane: Value) -> None:
         """Store a transformed square, each element into its plane."""
@@ -191,13 +186,13 @@ class _Driver(DriverEmitter):
         f, across = self.f, self.given["tiles_across"]
         first, last = unit.rows
 
-        def row(number: Value, _: list[Value]) -> None:
+        def row(number: Value) -> None:
             before = f.mul(f.sub(number, first), across)
-            f.loop(0, across, 1, [], lambda x, _: tile(unit, number, x, f.add(before, x)))
+            f.for_range(across, lambda x: tile(unit, number, x, f.add(before, x)))
             if after is not None:
                 after(unit, number)
 
-        f.loop(first, last, 1, [], row)
+        f.for_range(last, row, start=first)
 
     def _image_tile(self, _: _Unit, row: Value, column: Value, number: Value) -> None:
         f, given = self.f, self.given
@@ -222,12 +217,12 @@ class _Driver(DriverEmitter):
         address, row_step = f.if_(inside, whole, border, likely=True)
         target = self.at(self.areas.image, (number, given["image_row"]))
 
-        def vectors(c: Value, _: list[Value]) -> None:
+        def vectors(c: Value) -> None:
             tile = self._square(f.gep(address, c, self.cell), SIDE, row_step, channels)
             planes = both_ways(f, tile, of_image)
             self._scatter(planes, f.gep(target, c, self.cell), given["image_plane"])
 
-        f.loop(0, channels, self.lanes, [], vectors, at_least_once=True)
+        f.for_range(channels, vectors, step=self.lanes, at_least_once=True)
 
     def _fits(self, position: Value, size: Value) -> Value:
         """Return whether a tile's four elements from a position on lie in the image."""
@@ -240,7 +235,7 @@ class _Driver(DriverEmitter):
         f, given = self.f, self.given
         channels = given["channels"]
 
-        def element(number: Value, _: list[Value]) -> None:
+        def element(number: Value) -> None:
             at_y = f.add(y, f.as_value(f.idiv(number, SIDE)))
             at_x = f.add(x, f.as_value(f.irem(number, SIDE)))
             target = self.at(self.areas.patch, (number, channels))
@@ -253,26 +248,24 @@ class _Driver(DriverEmitter):
             def copy() -> None:
                 source = self.at(start, (pixel, channels))
 
-                def vectors(c: Value, _: list[Value]) -> None:
+                def vectors(c: Value) -> None:
                     value = self._load(f.gep(source, c, self.cell))
                     self._store(value, f.gep(target, c, self.cell))
 
-                f.loop(0, channels, self.lanes, [], vectors, at_least_once=True)
+                f.for_range(channels, vectors, step=self.lanes, at_least_once=True)
 
             def clear() -> None:
                 zero = f.zero(vector(self.cell, self.lanes))
-                f.loop(
-                    0,
+                f.for_range(
                     channels,
-                    self.lanes,
-                    [],
-                    lambda c, _: self._store(zero, f.gep(target, c, self.cell)),
+                    lambda c: self._store(zero, f.gep(target, c, self.cell)),
+                    step=self.lanes,
                     at_least_once=True,
                 )
 
             f.if_(inside, copy, clear)
 
-        f.loop(0, SIDE * SIDE, 1, [], element)
+        f.for_range(SIDE * SIDE, element)
 
     def _products(self, unit: _Unit) -> None:
         """Emit the products: plane by plane, panel by panel, the last block of rows moved up."""
@@ -284,27 +277,27 @@ class _Driver(DriverEmitter):
         none = f.const(lt.I64, 0)
         strides = (given["image_row"], given["n_block"])
 
-        def plane(number: Value, _: list[Value]) -> None:
+        def plane(number: Value) -> None:
             image = self.at(areas.image, (number, given["image_plane"]))
             taps = self.at(areas.taps, (number, given["taps_plane"]))
             sums = self.at(areas.sums, (number, given["sums_plane"]))
 
-            def panel(at: Value, _: list[Value]) -> None:
+            def panel(at: Value) -> None:
                 right = self.at(taps, (f.mul(at, channels), columns))
                 out = self.at(sums, (f.sub(at, unit.panels[0]), columns))
 
-                def block(first: Value, _: list[Value]) -> None:
+                def block(first: Value) -> None:
                     row = f.as_value(f.imin(first, most))
                     left = self.at(image, (row, given["image_row"]))
                     to = self.at(out, (row, given["n_block"]))
                     args = [left, right, to, channels, f.const(lt.I1, False), none, *strides]
                     f.call_indirect(self.env.micro_kernels[0], lt.VOID, signature, args)
 
-                f.loop(0, tiles, given["rows"], [], block, at_least_once=True)
+                f.for_range(tiles, block, step=given["rows"], at_least_once=True)
 
-            f.loop(*unit.panels, 1, [], panel, at_least_once=True)
+            f.for_range(unit.panels[1], panel, start=unit.panels[0], at_least_once=True)
 
-        f.loop(0, PLANES, 1, [], plane)
+        f.for_range(PLANES, plane)
 
     # ---- results
 
@@ -339,7 +332,7 @@ class _Driver(DriverEmitter):
         source = self.at(areas.sums, (number, given["n_block"]))
         plane = given["sums_plane"]
 
-        def vectors(n: Value, _: list[Value]) -> None:
+        def vectors(n: Value) -> None:
             at = f.gep(source, n, self.cell)
             sums = self._square(at, SIDE, f.mul(plane, f.const(lt.I64, SIDE)), plane)
             results = both_ways(f, sums, of_sums)
@@ -347,7 +340,7 @@ class _Driver(DriverEmitter):
             for value, target in zip(values, targets, strict=True):
                 self._store(value, f.gep(target, n, self.cell))
 
-        f.loop(0, given["n_block"], self.lanes, [], vectors, at_least_once=True)
+        f.for_range(given["n_block"], vectors, step=self.lanes, at_least_once=True)
 
     def _finish(self, unit: _Unit, row: Value) -> None:
         """Emit the epilogue of a row of tiles."""

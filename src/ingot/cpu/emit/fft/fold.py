@@ -23,7 +23,7 @@ def unpack_tile(m: ComplexMath, half: Value, table: Value, source: Tile, target:
 
     at(0, 0, 0)
     at(half, 0, 0)
-    f.loop(1, half, 1, [], lambda k, _: at(k, k, f.isub(half, k)))
+    f.for_range(half, lambda k: at(k, k, f.isub(half, k)), start=1)
 
 
 def pack_tile(m: ComplexMath, half: Value, table: Value, source: Tile, target: Tile) -> None:
@@ -38,12 +38,12 @@ def pack_tile(m: ComplexMath, half: Value, table: Value, source: Tile, target: T
     first = packed(m, real(source.load(0)), real(source.load(half)), m.constant(table, 0))
     target.store(0, _swapped(first))
 
-    def at(k: Value, _: list[Value]) -> None:
+    def at(k: Value) -> None:
         mirrored = source.load(f.isub(half, k))
         value = packed(m, source.load(k), mirrored, m.constant(table, k))
         target.store(k, _swapped(value))
 
-    f.loop(1, half, 1, [], at)
+    f.for_range(half, at, start=1)
 
 
 def extend_tile(m: ComplexMath, length: Value, tile: Tile) -> None:
@@ -51,12 +51,12 @@ def extend_tile(m: ComplexMath, length: Value, tile: Tile) -> None:
     f = m.f
     tile.store(0, _swapped(Complex(tile.load(0).re, f.zero(m.type))))
 
-    def mirror(k: Value, _: list[Value]) -> None:
+    def mirror(k: Value) -> None:
         value = tile.load(k)
         tile.store(k, _swapped(value))
         tile.store(f.isub(length, k), _swapped(m.conj(value)))
 
-    f.loop(1, f.iadd(f.idiv(length, 2), 1), 1, [], mirror)
+    f.for_range(f.iadd(f.idiv(length, 2), 1), mirror, start=1)
 
 
 def _swapped(value: Complex) -> Complex:

@@ -98,8 +98,8 @@ class _Fold:
         f, lanes = self.m.f, self.m.type.lanes
         count = f.imax(f.isub(stop, start), 0)
         whole = f.iadd(start, f.imul(f.idiv(count, lanes), lanes))
-        f.loop(start, whole, lanes, [], lambda k, _: self._at(self.m, k))
-        f.loop(whole, stop, 1, [], lambda k, _: self._at(self._scalar(), k))
+        f.for_range(whole, lambda k: self._at(self.m, k), start=start, step=lanes)
+        f.for_range(stop, lambda k: self._at(self._scalar(), k), start=whole)
 
     def _scalar(self) -> ComplexMath:
         return ComplexMath(self.m.f, self.m.type.element, self.m.fma)

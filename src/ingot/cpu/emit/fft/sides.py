@@ -147,11 +147,11 @@ class Rows:
     def load(self, tile: Tile, count: Value) -> None:
         """Bring `count` elements of all lanes into a tile."""
 
-        def many(index: IndexValue, _: list[Value]) -> None:
+        def many(index: IndexValue) -> None:
             for number, value in enumerate(self.load_block(index)):
                 tile.store(self.math.f.iadd(index, number), value)
 
-        def one(index: IndexValue, _: list[Value]) -> None:
+        def one(index: IndexValue) -> None:
             tile.store(index, self.math.swapped(self._gather(index), self.swaps))
 
         self._blocks(count, many, one)
@@ -160,11 +160,11 @@ class Rows:
         """Take `count` elements of all lanes from a tile."""
         f = self.math.f
 
-        def many(index: IndexValue, _: list[Value]) -> None:
+        def many(index: IndexValue) -> None:
             indices = [f.iadd(index, number) for number in range(self._block)]
             self.store_block(index, [tile.load(each) for each in indices])
 
-        def one(index: IndexValue, _: list[Value]) -> None:
+        def one(index: IndexValue) -> None:
             self._scatter(index, self._scaled(tile.load(index)))
 
         self._blocks(count, many, one)
@@ -193,23 +193,23 @@ class Rows:
         m, f = self.math, self.math.f
         scalar, zero = m.type.element, f.zero(m.type)
 
-        def one(index: IndexValue, _: list[Value]) -> None:
+        def one(index: IndexValue) -> None:
             lanes = [f.load(scalar, f.gep(start, index, scalar)) for start in self.starts]
             tile.store(index, Complex(_gathered(m, lanes), zero))
 
-        f.loop(0, count, 1, [], one)
+        f.for_range(count, one)
 
     def store_real(self, tile: Tile, count: Value) -> None:
         """Take the real parts of `count` elements of all lanes from a tile."""
         m, f = self.math, self.math.f
 
-        def one(index: IndexValue, _: list[Value]) -> None:
+        def one(index: IndexValue) -> None:
             value = self._scaled(tile.load(index)).re
             for lane, start in enumerate(self.starts):
                 part = value if m.type.lanes == 1 else f.extract(value, lane)
                 f.store(part, f.gep(start, index, m.type.element))
 
-        f.loop(0, count, 1, [], one)
+        f.for_range(count, one)
 
     def _scaled(self, value: Complex) -> Complex:
         assert self.factor is not None, "a side to load from"
@@ -228,13 +228,13 @@ class Rows:
     def _blocks(
         self,
         count: Value,
-        many: Callable[[IndexValue, list[Value]], None],
-        one: Callable[[IndexValue, list[Value]], None],
+        many: Callable[[IndexValue], None],
+        one: Callable[[IndexValue], None],
     ) -> None:
         f = self.math.f
         whole = f.isub(count, f.irem(count, self._block))
-        f.loop(0, whole, self._block, [], many)
-        f.loop(whole, count, 1, [], one)
+        f.for_range(whole, many, step=self._block)
+        f.for_range(count, one, start=whole)
 
     def _element(self, start: Value, index: IndexValue) -> Value:
         f = self.math.f

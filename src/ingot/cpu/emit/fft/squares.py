@@ -50,18 +50,18 @@ class Squares:
         f = self.math.f
         if self.length == 2 * self.side**2:
 
-            def one(number: Value, _: list[Value]) -> None:
+            def one(number: Value) -> None:
                 at, to = (
                     f.gep(base, f.mul(number, step))
                     for base, step in zip((source, target), steps, strict=True)
                 )
                 self._store_alternating(to, self._transformed(self._halves(at)))
 
-            f.loop(0, left, 1, [], one)
+            f.for_range(left, one)
             return
         final = f.isub(left, 1)
 
-        def two(first: Value, _: list[Value]) -> None:
+        def two(first: Value) -> None:
             # Behind an odd number of rows the last one is computed twice.
             numbers = [first, f.as_value(f.imin(f.iadd(first, 1), final))]
             starts, addresses = (
@@ -71,7 +71,7 @@ class Squares:
             rows = [self._separate(self._pairs(starts, number)) for number in range(self.side)]
             self._store(addresses, self._transformed(rows))
 
-        f.loop(0, left, 2, [], two)
+        f.for_range(left, two, step=2)
 
     # ---- memory
 

@@ -15,6 +15,7 @@ from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.contraction.microkernel import DATA_CACHE
 from ingot.cpu.emit.fft.fold_stage import emit_fold
 from ingot.cpu.emit.fft.steps import SIGNATURE
+from ingot.cpu.emit.kernel_abi import units_of_chunk
 from ingot.emit.fft.butterflies import ComplexMath
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -138,7 +139,7 @@ class _Chunk:
         areas = {side: self._area(given, side) for side in ("source", "target")}
         first_step = f.gep(at, len(STAGE) * SLOT_BYTES)
 
-        def block(number: Value, _: list[Value]) -> None:
+        def block(number: Value) -> None:
             outer = f.as_value(f.idiv(number, given["blocks"]))
             lane = f.mul(f.as_value(f.irem(number, given["blocks"])), given["width"])
             addresses = [
@@ -165,7 +166,8 @@ class _Chunk:
             f.loop(0, given["steps"], 1, [first_step], step, at_least_once=True)
 
         units = given["unit_blocks"]
-        f.loop(f.mul(first, units), f.mul(last, units), 1, [], block)
+        start = f.mul(first, units)
+        f.for_range(f.mul(last, units), block, start=start)
         return f.gep(at, given["bytes"])
 
     def _fetch(self, source: Value, number: Value, given: dict[str, Value]) -> None:
@@ -176,10 +178,10 @@ class _Chunk:
         start = f.gep(f.gep(source, f.imul(unit, given["source_outer"])), part)
         how = [f.const(lt.I32, item) for item in (0, TO_L2, DATA_CACHE)]
 
-        def line(offset: Value, _: list[Value]) -> None:
+        def line(offset: Value) -> None:
             f.intrinsic("llvm.prefetch", lt.VOID, [f.gep(start, offset), *how])
 
-        f.loop(0, given["fetched"], LINE_BYTES, [], line)
+        f.for_range(given["fetched"], line, step=LINE_BYTES)
 
     def _area(self, given: dict[str, Value], side: str) -> Value:
         own = self.f.mul(self.number, given[f"{side}_chunk"])
@@ -194,10 +196,9 @@ def _emit_stage(module: ModuleBuilder) -> None:
     tiles = f.gep(scratch, f.add(given["tiles"], f.mul(chunk, given["tile_bytes"])))
     work = _Chunk(f, env, chunk, tiles)
     first_stage = f.gep(numbers, len(PHASE) * SLOT_BYTES)
-    start = f.mul(chunk, given["grain"])
-    stop = f.imin(f.iadd(start, given["grain"]), given["total"])
+    start, stop = units_of_chunk(f, chunk, given["grain"], given["total"])
 
-    def units(first: Value, _: list[Value]) -> None:
+    def units(first: Value) -> None:
         last = f.as_value(f.imin(f.iadd(first, given["round"]), stop))
         f.loop(
             0,
@@ -208,5 +209,5 @@ def _emit_stage(module: ModuleBuilder) -> None:
             at_least_once=True,
         )
 
-    f.loop(start, stop, given["round"], [], units)
+    f.for_range(stop, units, start=start, step=given["round"])
     f.ret()

@@ -191,13 +191,13 @@ class _Step:
         """Take the radix off one sequence of `count` times the radix."""
         f, radix, count = self.f, self.code.radix, self.given["count"]
 
-        def group(p: Value, _: list[Value]) -> None:
+        def group(p: Value) -> None:
             results = self._butterfly(load, p, count)
             start = f.imul(p, radix)
             for j, result in enumerate(self._twiddled(results, self._twiddles(p))):
                 store(f.iadd(start, j), result)
 
-        f.loop(0, count, 1, [], group, at_least_once=True)
+        f.for_range(count, group, at_least_once=True)
 
     def _pass(self, load: Loader, store: Storer) -> None:
         """Take the radix off `stride` interleaved sequences of `count` times the radix."""
@@ -205,28 +205,28 @@ class _Step:
         count, stride = self.given["count"], self.given["stride"]
         step = f.mul(count, stride)
 
-        def group(p: Value, _: list[Value]) -> None:
+        def group(p: Value) -> None:
             twiddles = self._twiddles(p)
             inside = f.mul(p, stride)
 
-            def one(q: Value, _: list[Value]) -> None:
+            def one(q: Value) -> None:
                 results = self._butterfly(load, f.iadd(inside, q), step)
                 start = f.iadd(f.imul(inside, radix), q)
                 for j, result in enumerate(self._twiddled(results, twiddles)):
                     store(f.iadd(start, f.imul(stride, j)), result)
 
-            f.loop(0, stride, 1, [], one, at_least_once=True)
+            f.for_range(stride, one, at_least_once=True)
 
-        f.loop(0, count, 1, [], group, at_least_once=True)
+        f.for_range(count, group, at_least_once=True)
 
     def _last(self, load: Loader, store: Storer) -> None:
         """Transform `stride` interleaved sequences of the radix."""
         stride = self.given["stride"]
 
-        def one(q: Value, _: list[Value]) -> None:
+        def one(q: Value) -> None:
             self._interleaved(load, store, q, stride)
 
-        self.f.loop(0, stride, 1, [], one, at_least_once=True)
+        self.f.for_range(stride, one, at_least_once=True)
 
     def _interleaved(
         self, load: Loader, store: Storer, start: IndexValue, stride: IndexValue
@@ -254,11 +254,11 @@ class _Step:
         m, f = self.m, self.f
         conjugates = self.code.kind == "conjugate times"
 
-        def one(k: Value, _: list[Value]) -> None:
+        def one(k: Value) -> None:
             factor, value = m.constant(self.given["table"], k), load(k)
             store(k, m.mul(m.conj(value) if conjugates else value, factor))
 
-        f.loop(0, self.given["count"], 1, [], one)
+        f.for_range(self.given["count"], one)
         if self.code.target == "tile":
             zero = m.zero()
-            f.loop(self.given["count"], self.given["padded"], 1, [], lambda k, _: store(k, zero))
+            f.for_range(self.given["padded"], lambda k: store(k, zero), start=self.given["count"])

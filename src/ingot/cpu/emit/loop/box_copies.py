@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies of boxes as library code: `void copy_boxes(ptr env, i64 chunk)` for any table of boxes.
 
-`kernel.forms.box_copies` says what the table holds and what rounds are. A chunk goes through its
+`kernel.generic.box_copies` says what the table holds and what rounds are. A chunk goes through its
 rounds, a round through its part of every box, a run at a time: filled, copied in vectors, or by the
 C library if it is long. Env is the first buffer, scratch, the table's address, boxes, rounds,
 rounds of a chunk, then all buffers.
@@ -19,7 +19,7 @@ import numpy as np
 from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase
 from ingot.cpu.emit.template import Template
-from ingot.kernel.forms.box_copies import MIN_BITS, OUTER, Box, BoxCopies
+from ingot.kernel.generic.box_copies import MIN_BITS, OUTER, Box, BoxCopies
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import Type, vector
@@ -78,11 +78,11 @@ def _define(module: ModuleBuilder) -> None:
         high = f.udiv(f.mul(count, f.add(part, f.const(lt.I64, 1))), rounds)
         f.if_(f.icmp("slt", low, high), _Box(f, given, buffers, (low, high)).emit)
 
-    def round_(part: Value, _: list[Value]) -> None:
-        f.loop(0, boxes, 1, [], lambda number, _: box(number, part))
+    def round_(part: Value) -> None:
+        f.for_range(boxes, lambda number: box(number, part))
 
     first = f.mul(chunk, grain)
-    f.loop(first, f.add(first, grain), 1, [], round_)
+    f.for_range(f.add(first, grain), round_, start=first)
     f.ret()
 
 
@@ -147,10 +147,10 @@ class _Box:
         def whole(source: Value, to: Value) -> None:
             end = read(f.gep(source, last), None)
 
-            def vector_at(at: Value, _: list[Value]) -> None:
+            def vector_at(at: Value) -> None:
                 f.store(read(f.gep(source, at), None), f.gep(to, at), 1)
 
-            f.loop(0, last, BYTES, [], vector_at)
+            f.for_range(last, vector_at, step=BYTES)
             f.store(end, f.gep(to, last), 1)
 
         def short() -> None:

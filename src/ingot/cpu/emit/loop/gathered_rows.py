@@ -65,8 +65,8 @@ class GatheredRowsEmitter(LoopEmitter):
 
         self._fill(shared, blocks)
         if own:
-            f.loop(low, high, 1, [], lambda row, _: at_row(row, lambda r: self._fill(r, blocks)))
-        f.loop(low, high, 1, [], lambda row, _: at_row(row, run))
+            f.for_range(high, lambda row: at_row(row, lambda r: self._fill(r, blocks)), start=low)
+        f.for_range(high, lambda row: at_row(row, run), start=low)
 
     def _fill(self, rooms: Rooms, blocks: list[tuple[int, Lanes]]) -> None:
         """Store the indices of a row."""

@@ -61,7 +61,7 @@ class JoinedRowsEmitter(LoopEmitter):
             for folding in foldings
         ]
         count = block if divides(block, axis.extent) else f.isub(high, low)
-        f.loop(0, count, 1, [], lambda number, _: self._fold_row(low, number, rooms))
+        f.for_range(count, lambda number: self._fold_row(low, number, rooms))
         numbers = f.const(vector(lt.I32, block), list(range(block)))
         mask = None
         if count is not block:

@@ -189,7 +189,7 @@ class _SplitKernel:
 
         units = emitter.index(schedule.units)
 
-        def unit(number: Value, _: list[Value]) -> list[Value]:
+        def unit(number: Value) -> list[Value]:
             address = layout.address(emitter, scratch, chunk, number)
 
             def body() -> None:
@@ -200,19 +200,19 @@ class _SplitKernel:
 
             return parts.unit(number, body)
 
-        def begin(number: Value, _: list[Value]) -> None:
+        def begin(number: Value) -> None:
             start = parts.initial(kernel.passes[0], schedule.lanes[0])
             layout.store(f, layout.address(emitter, scratch, chunk, number), start)
 
-        def rows(position: Value, _: list[Value]) -> None:
+        def rows(position: Value) -> None:
             parts.bounds = (position, f.imin(f.iadd(position, split.rows), high))
-            f.loop(0, units, 1, [], unit)
+            f.for_range(units, unit)
 
         if split.rows:
-            f.loop(0, units, 1, [], begin)
-            f.loop(low, high, split.rows, [], rows)
+            f.for_range(units, begin)
+            f.for_range(high, rows, start=low, step=split.rows)
         else:
-            f.loop(0, units, 1, [], unit)
+            f.for_range(units, unit)
         f.ret()
 
     def emit_rest(self, symbol: str) -> None:
@@ -225,7 +225,7 @@ class _SplitKernel:
         parts = emitter.index(self.split.count)
         units = emitter.index(schedule.units)
 
-        def unit(number: Value, _: list[Value]) -> list[Value]:
+        def unit(number: Value) -> list[Value]:
             def rest() -> None:
                 start = layout.load(f, layout.address(emitter, scratch, 0, number))
 
@@ -241,7 +241,7 @@ class _SplitKernel:
 
             return body.unit(number, rest)
 
-        f.loop(0, units, 1, [], unit)
+        f.for_range(units, unit)
         f.ret()
 
 

@@ -88,31 +88,28 @@ class TiledLoopEmitter(LoopEmitter):
         whole = high if only_whole else self._rounded(low, high, side)
         whole_rows = last if only_whole_rows else self._rounded(first, last, side)
 
-        def strip(corner: Value, _: list[Value]) -> list[Value]:
-            return f.loop(
-                low,
-                whole,
-                side,
-                [],
-                lambda start, _: self._square(tiles, tile, start, corner, body),
-            )
+        def strip(corner: Value) -> None:
+            def square(start: Value) -> None:
+                self._square(tiles, tile, start, corner, body)
 
-        def across(start: IndexValue) -> Callable[[Value, list[Value]], list[Value]]:
+            f.for_range(whole, square, start=low, step=side)
+
+        def across(start: IndexValue) -> Callable[[Value], object]:
             def run(_: list[Value]) -> list[Value]:
                 body()
                 return []
 
-            def one(number: Value, _: list[Value]) -> list[Value]:
+            def one(number: Value) -> None:
                 self.emitter.names[tile.name] = number
-                return self.vectorize(Strip(axis.name, start, high, side), [], run)
+                self.vectorize(Strip(axis.name, start, high, side), [], run)
 
             return one
 
-        f.loop(first, whole_rows, side, [], strip)
+        f.for_range(whole_rows, strip, start=first, step=side)
         if not only_whole:
-            f.loop(first, whole_rows, 1, [], across(whole))
+            f.for_range(whole_rows, across(whole), start=first)
         if not only_whole_rows:
-            f.loop(whole_rows, last, 1, [], across(low))
+            f.for_range(last, across(low), start=whole_rows)
 
     def _overlapping(
         self,
@@ -126,16 +123,15 @@ class TiledLoopEmitter(LoopEmitter):
         f, side = self.f, tiles.side
         last, last_row = (f.isub(self.emitter.index(axis.extent), side) for axis in axes)
 
-        def strip(corner: Value, _: list[Value]) -> list[Value]:
+        def strip(corner: Value) -> None:
             row = f.imin(corner, last_row)
-            return f.loop(
-                *along,
-                side,
-                [],
-                lambda start, _: self._square(tiles, axes[1], f.imin(start, last), row, body),
-            )
 
-        f.loop(*across, side, [], strip)
+            def square(start: Value) -> None:
+                self._square(tiles, axes[1], f.imin(start, last), row, body)
+
+            f.for_range(along[1], square, start=along[0], step=side)
+
+        f.for_range(across[1], strip, start=across[0], step=side)
 
     def _square(
         self,
@@ -144,7 +140,7 @@ class TiledLoopEmitter(LoopEmitter):
         start: IndexValue,
         corner: IndexValue,
         body: Callable[[], None],
-    ) -> list[Value]:
+    ) -> None:
         """Fill the tiles at (`start`, `corner`), then run `body` for each of their rows."""
         f, emitter = self.f, self.emitter
         emitter.names[tiles.axis], emitter.names[tile.name] = start, corner
@@ -152,13 +148,13 @@ class TiledLoopEmitter(LoopEmitter):
         tiles.fill()
         emitter.close_scope()
 
-        def row(number: Value, _: list[Value]) -> list[Value]:
+        def row(number: Value) -> None:
             def point(_: list[Value]) -> list[Value]:
                 tiles.bind(number)
                 body()
                 return []
 
             emitter.names[tile.name] = f.iadd(corner, number)
-            return self._at(tiles.axis, start, Lanes(tiles.axis, tiles.side), [], point)
+            self._at(tiles.axis, start, Lanes(tiles.axis, tiles.side), [], point)
 
-        return f.loop(0, tiles.side, 1, [], row)
+        f.for_range(tiles.side, row)

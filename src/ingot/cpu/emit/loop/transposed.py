@@ -58,8 +58,8 @@ class TransposedRowsEmitter(LoopEmitter):
             return self._at(axis.name, position, lanes, [], run)
 
         lanes = Lanes(axis.name, shape.lanes)
-        f.loop(low, whole, shape.lanes, [], lambda at, _: block(at, lanes))
-        f.loop(whole, high, 1, [], lambda at, _: block(at, None))
+        f.for_range(whole, lambda at: block(at, lanes), start=low, step=shape.lanes)
+        f.for_range(high, lambda at: block(at, None), start=whole)
 
     def passes(self) -> None:
         """Emit all passes of a block of rows, or of one."""
@@ -78,12 +78,10 @@ class TransposedRowsEmitter(LoopEmitter):
                 emitter.buffers[access.buffer], emitter.base_index(access.index, ()), memory
             )
             square = partial(self._square, memory, source, room)
-            f.loop(0, shape.width, min(shape.lanes, shape.width), [], square)
+            f.for_range(shape.width, square, step=min(shape.lanes, shape.width))
         emitter.close_scope()
 
-    def _square(
-        self, memory: Type, source: Value, room: Value, start: Value, carried: list[Value]
-    ) -> list[Value]:
+    def _square(self, memory: Type, source: Value, room: Value, start: Value) -> None:
         """Read elements of all rows from `start` on, and store them as columns."""
         f, lanes, side = self.f, self._shape.lanes, min(self._shape.lanes, self._shape.width)
         step = self.emitter.index(self.kernel.passes[0].axes[0].extent)
@@ -101,7 +99,6 @@ class TransposedRowsEmitter(LoopEmitter):
         ]
         for number, column in enumerate(transpose(f, rows)):
             f.store(column, f.gep(room, f.imul(f.iadd(start, number), lanes), memory))
-        return carried
 
     def _point(self, item: Pass, carried: list[Value]) -> list[Value]:
         """Emit one column of a block of rows."""

@@ -13,19 +13,23 @@ from functools import reduce
 from ingot.cpu.emit.sort.keyed_rows import FLAG_BYTES, KeyedRows, ordered_bits
 from ingot.cpu.emit.sort.records import Record
 from ingot.emit.values.indices import IndexValue
-from ingot.kernel.sort.sort import KeyedForm
+from ingot.kernel.sort.sort import KeyedVariant
 from ingot.llvm import types as lt
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
 
-def sorts_in_result(form: KeyedForm, target: TargetSpec) -> bool:
+def sorts_in_result(variant: KeyedVariant, target: TargetSpec) -> bool:
     """Whether results whose elements lie side by side are sorted where they are.
 
     Their elements are as long as keys, and the target reads and writes no more than there is.
     """
-    return form.record.is_key and form.elements[0].bits == form.record.bits and target.has_avx2
+    return (
+        variant.record.is_key
+        and variant.elements[0].bits == variant.record.bits
+        and target.has_avx2
+    )
 
 
 class Pairs(KeyedRows):
@@ -43,7 +47,7 @@ class Pairs(KeyedRows):
         def one(where: IndexValue, index: Value) -> None:
             number = f.load(lt.I64, f.gep(positions, index, lt.I64))
             source = f.iadd(start, f.imul(number, self.numbers.inner))
-            for operand in range(len(self.form.elements)):
+            for operand in range(len(self.variant.elements)):
                 self.copy(operand, source, where)
 
         self.each_element(row, low, high, one)
@@ -71,19 +75,19 @@ class Words(KeyedRows):
             number = f.and_(record, f.const(lt.I64, (1 << 32) - 1))
             source = f.iadd(start, f.imul(number, self.numbers.inner))
             self.write_key(f.trunc(f.ashr(record, f.const(lt.I64, 32)), lt.I32), source, where)
-            for operand in range(1, len(self.form.elements)):
+            for operand in range(1, len(self.variant.elements)):
                 self.copy(operand, source, where)
 
         self.each_element(row, low, high, one)
 
     def write_key(self, key: Value, source: IndexValue, where: IndexValue) -> None:
         """Write the first operand's element of a key, which lies at `source`."""
-        f, form = self.f, self.form
-        if not form.gives_back:
+        f, variant = self.f, self.variant
+        if not variant.gives_back:
             self.copy(0, source, where)
             return
         self.store(0, self.memory_of(key), where)
-        shared = [f.icmp("eq", key, f.const(lt.I32, other)) for other in form.shared_keys]
+        shared = [f.icmp("eq", key, f.const(lt.I32, other)) for other in variant.shared_keys]
         if shared:
             is_shared = reduce(f.or_, shared)
             f.if_(is_shared, lambda: self.copy(0, source, where), likely=False)
@@ -108,7 +112,7 @@ class Keys(KeyedRows):
     def read(self, row: Value, low: IndexValue, high: IndexValue) -> None:
         """Write the keys of a row's elements."""
         f, word = self.f, self.word
-        if not self.form.shared_keys:
+        if not self.variant.shared_keys:
             super().read(row, low, high)
             return
         part = 0 if low == 0 else f.idiv(low, self.numbers.part)
@@ -132,7 +136,7 @@ class Keys(KeyedRows):
 
     def own_key(self, wide: Value) -> Value:
         """Return the keys that elements would have if no two of them shared one."""
-        return self.directed(ordered_bits(self.f, wide, self.form.elements[0]))
+        return self.directed(ordered_bits(self.f, wide, self.variant.elements[0]))
 
     # ---- results that are sorted where they shall be
 
@@ -159,7 +163,7 @@ class Keys(KeyedRows):
     def write(self, row: Value, low: IndexValue, high: IndexValue) -> None:
         """Write the elements of keys, then those that share a key, if one of these is lost."""
         f = self.f
-        bounds = self._bounds_of_lost(low, high) if self.form.shared_keys else []
+        bounds = self._bounds_of_lost(low, high) if self.variant.shared_keys else []
 
         def some(where: IndexValue, index: Value, lanes: int) -> None:
             keys = f.load(vector(self.word, lanes), self.at(index), self.word.alignment)
@@ -172,7 +176,7 @@ class Keys(KeyedRows):
         )
 
         def all_keys() -> None:
-            for key in self.form.shared_keys:
+            for key in self.variant.shared_keys:
                 self.rewrite(row, (low, high), bounds, f.const(self.word, key))
 
         if bounds:
@@ -195,7 +199,7 @@ class Keys(KeyedRows):
         whole = f.imul(f.idiv(f.imax(f.isub(high, low), 0), lanes), lanes)
         rest = f.as_value(f.iadd(low, whole))
         every = f.const(vector(lt.I1, lanes), True)
-        f.loop(low, rest, lanes, [], lambda index, _: some(index, every))
+        f.for_range(rest, lambda index: some(index, every), start=low, step=lanes)
         left = f.splat(f.as_value(f.isub(high, rest)), lanes)
         some(rest, f.icmp("slt", indices, left))
 

@@ -2,7 +2,7 @@
 """Rows of a sort by one key: the keys of elements, and where elements and records lie.
 
 The key of an element is an integer in the order of the result, so sorting compares integers
-whatever the element type, and however the comparator treats NaN and signed zeros. The form says
+whatever the element type, and however the comparator treats NaN and signed zeros. The variant says
 what a record holds besides the key (`RecordKind`); `keyed_records` has each kind.
 """
 
@@ -21,7 +21,7 @@ from ingot.emit.values.types import memory_type, widen
 from ingot.emit.values.values import ValueEmitter, combine
 from ingot.hlo.dtype import BF16, PRED, DType
 from ingot.kernel.ir import Combiner
-from ingot.kernel.sort.sort import MAX_PARTS, KeyedForm
+from ingot.kernel.sort.sort import MAX_PARTS, KeyedVariant
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
@@ -41,17 +41,17 @@ PART_BYTES = 8 * (COUNTS + MAX_PARTS)
 """Bytes of these numbers for each part."""
 
 
-def quicksort_of(form: KeyedForm) -> Quicksort:
-    """Return what sorts the records of a form."""
-    word = lt.I32 if form.record.bits == 32 else lt.I64
-    return Quicksort(RecordType(word, form.record.num_words))
+def quicksort_of(variant: KeyedVariant) -> Quicksort:
+    """Return what sorts the records of a variant."""
+    word = lt.I32 if variant.record.bits == 32 else lt.I64
+    return Quicksort(RecordType(word, variant.record.num_words))
 
 
 class KeyedRows(Rows, ABC):
     """Rows of records that have keys.
 
     Attributes:
-        form: what the records are.
+        variant: what the records are.
         word: type of their words.
         here, there: the arrays of the row that is sorted: where records are read to, and room.
         spare: the array of scratch behind `here`, if there is one.
@@ -70,11 +70,11 @@ class KeyedRows(Rows, ABC):
     step: int
 
     def __init__(
-        self, f: FunctionBuilder, emitter: ValueEmitter, numbers: Numbers, form: KeyedForm
+        self, f: FunctionBuilder, emitter: ValueEmitter, numbers: Numbers, variant: KeyedVariant
     ) -> None:
-        type_ = quicksort_of(form).type
+        type_ = quicksort_of(variant).type
         super().__init__(f, emitter, numbers, [type_.word] * type_.words)
-        self.form = form
+        self.variant = variant
         self.word = type_.word
 
     # ---- scratch
@@ -108,7 +108,7 @@ class KeyedRows(Rows, ABC):
     def call(self, name: str, arguments: Sequence[IndexValue], result: lt.Type = lt.VOID) -> Value:
         """Call a function of the library's quicksort."""
         f = self.f
-        params = quicksort_of(self.form).params(name)
+        params = quicksort_of(self.variant).params(name)
         pointer = f.inttoptr(f.as_value(self.emitter.names[name]), lt.PTR)
         return f.call_indirect(pointer, result, params, [f.as_value(each) for each in arguments])
 
@@ -162,7 +162,7 @@ class KeyedRows(Rows, ABC):
 
         def several(lanes: int) -> None:
             last = f.isub(high, lanes)
-            f.loop(low, last, lanes, [], lambda index, _: some(index, lanes))
+            f.for_range(last, lambda index: some(index, lanes), start=low, step=lanes)
             some(last, lanes)
 
         def dense(lanes: int, otherwise: Callable[[], None]) -> None:
@@ -177,7 +177,7 @@ class KeyedRows(Rows, ABC):
 
     def element(self, where: IndexValue, lanes: int = 1) -> Value:
         """Load elements of the first operand as register values."""
-        element = self.form.elements[0]
+        element = self.variant.elements[0]
         memory = memory_type(element)
         address = self.f.gep(self.emitter.buffers[0], where, memory)
         loaded = self.f.load(vector(memory, lanes), address, memory.alignment)
@@ -185,7 +185,7 @@ class KeyedRows(Rows, ABC):
 
     def key(self, wide: Value) -> Value:
         """Return the keys of elements, as integers of a word whose signed order is the result's."""
-        f, key = self.f, self.form.key
+        f, key = self.f, self.variant.key
         (value,) = combine(self.emitter, Combiner((key,)), (wide,))
         bits = ordered_bits(f, value, key.dtype)
         word = vector(self.word, bits.type.lanes)
@@ -193,11 +193,11 @@ class KeyedRows(Rows, ABC):
 
     def directed(self, keys: Value) -> Value:
         """Return keys in the direction of the sort, or the reverse: it is its own inverse."""
-        return self.f.not_(keys) if self.form.descending else keys
+        return self.f.not_(keys) if self.variant.descending else keys
 
     def memory_of(self, keys: Value) -> Value:
         """Return the elements of keys as they lie in memory."""
-        f, element, lanes = self.f, self.form.elements[0], keys.type.lanes
+        f, element, lanes = self.f, self.variant.elements[0], keys.type.lanes
         keys, memory = self.directed(keys), vector(memory_type(element), lanes)
         if element.is_float:
             bits = in_signed_order(f, keys, element)
@@ -209,14 +209,14 @@ class KeyedRows(Rows, ABC):
 
     def copy(self, operand: int, source: IndexValue, where: IndexValue) -> None:
         """Copy an element of an operand to `where` in its result."""
-        f, type_ = self.f, memory_type(self.form.elements[operand])
+        f, type_ = self.f, memory_type(self.variant.elements[operand])
         value = f.load(type_, f.gep(self.emitter.buffers[operand], source, type_))
         self.store(operand, value, where)
 
     def store(self, operand: int, value: Value, where: IndexValue) -> None:
         """Write elements of an operand's result, as they lie in memory."""
         f, memory = self.f, value.type.element
-        result = self.emitter.buffers[len(self.form.elements) + operand]
+        result = self.emitter.buffers[len(self.variant.elements) + operand]
         f.store(value, f.gep(result, where, memory), memory.alignment)
 
 

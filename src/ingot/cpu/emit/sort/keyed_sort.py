@@ -12,7 +12,7 @@ threads.
 
 from __future__ import annotations
 
-from ingot.cpu.emit.kernel_abi import Phase, bind_env, scratch_of
+from ingot.cpu.emit.kernel_abi import Phase, bind_env, for_units, scratch_of
 from ingot.cpu.emit.sort.keyed_records import Keys, Pairs, Words, sorts_in_result
 from ingot.cpu.emit.sort.keyed_rows import FRONTS, KeyedRows
 from ingot.cpu.emit.sort.records import Record
@@ -24,7 +24,7 @@ from ingot.kernel.sort.sort import (
     BUCKET_SAMPLES,
     KEYED_PARAMETERS,
     MAX_PARTS,
-    KeyedForm,
+    KeyedVariant,
     SortSchedule,
 )
 from ingot.llvm import types as lt
@@ -39,21 +39,21 @@ MAX_SAMPLES = BUCKET_SAMPLES * MAX_PARTS
 
 
 def emit_keyed_sort(
-    module: ModuleBuilder, symbol: str, form: KeyedForm, target: TargetSpec
+    module: ModuleBuilder, symbol: str, variant: KeyedVariant, target: TargetSpec
 ) -> None:
-    """Emit the functions of a form of sorts into `module`."""
-    count = 2 * len(form.elements)
+    """Emit the functions of a variant of sorts into `module`."""
+    count = 2 * len(variant.elements)
 
     def start(f: FunctionBuilder) -> KeyedRows:
         emitter = bind_env(f, f.params[0], count, (*KEYED_PARAMETERS, *CALLED), target.has_fma)
         given = {name: emitter.names[name] for name in KEYED_PARAMETERS}
         area = given.pop("area")
-        numbers = Numbers(**given, areas=[area] * form.record.num_words)
+        numbers = Numbers(**given, areas=[area] * variant.record.num_words)
         kinds = {RecordKind.PAIR: Pairs, RecordKind.WORD: Words}
-        rows = kinds.get(form.record, Keys)(f, emitter, numbers, form)
+        rows = kinds.get(variant.record, Keys)(f, emitter, numbers, variant)
         if isinstance(rows, Keys):
-            rows.in_result = sorts_in_result(form, target)
-        rows.step = 2 * target.vector_bits // form.record.bits
+            rows.in_result = sorts_in_result(variant, target)
+        rows.step = 2 * target.vector_bits // variant.record.bits
         return rows
 
     for name, body in _PHASES.items():
@@ -73,16 +73,14 @@ def _whole_rows(rows: KeyedRows, chunk: Value, scratch: Value) -> None:
     """Sort the rows of a chunk."""
     f, numbers = rows.f, rows.numbers
     rows.use_areas(scratch, chunk)
-    first = f.imul(chunk, numbers.grain)
-    last = f.imin(f.iadd(first, numbers.grain), numbers.rows)
 
-    def row(number: Value, _: list[Value]) -> None:
+    def row(number: Value) -> None:
         rows.use_row(number)
         rows.read(number, 0, numbers.length)
         rows.call("sort", [rows.here, rows.there, rows.target, numbers.length, rows.distance])
         rows.write(number, 0, numbers.length)
 
-    f.loop(first, last, 1, [], row)
+    for_units(f, chunk, numbers.grain, numbers.rows, row)
 
 
 def _part_of_row(rows: KeyedRows, chunk: Value, scratch: Value) -> None:
@@ -95,7 +93,7 @@ def _part_of_row(rows: KeyedRows, chunk: Value, scratch: Value) -> None:
     samples = _samples(rows, row)
     splitters = f.alloca(rows.word, len(rows.types) * MAX_PARTS, 64)
 
-    def choose(number: Value, _: list[Value], halves: int, to: Value) -> None:
+    def choose(number: Value, halves: int, to: Value) -> None:
         index = f.imul(f.iadd(number, 1), BUCKET_SAMPLES // halves)
         for word, source in enumerate(samples):
             value = f.load(rows.word, f.gep(source, index, rows.word))
@@ -103,12 +101,12 @@ def _part_of_row(rows: KeyedRows, chunk: Value, scratch: Value) -> None:
             f.store(value, f.gep(to, target, rows.word))
 
     last = f.isub(parts, 1)
-    f.loop(0, last, 1, [], lambda number, _: choose(number, _, 1, splitters))
+    f.for_range(last, lambda number: choose(number, 1, splitters))
 
     def keep() -> None:
         doubled = f.isub(f.imul(parts, 2), 1)
         to = rows.known
-        f.loop(0, doubled, 1, [], lambda number, _: choose(number, _, 2, to))
+        f.for_range(doubled, lambda number: choose(number, 2, to))
 
     f.if_(f.icmp("eq", part, f.const(lt.I64, 0)), keep)
     # The last part may be empty, and begin behind the end.
@@ -127,7 +125,7 @@ def _samples(rows: KeyedRows, row: Value) -> Record:
     here, there = (f.alloca(lt.I8, room * len(rows.types), 64) for _ in range(2))
     stretch = f.as_value(f.idiv(length, count))
 
-    def one(number: Value, _: list[Value]) -> None:
+    def one(number: Value) -> None:
         # Not at even distances: what repeats itself would look alike.
         mixed = f.and_(f.mul(number, f.const(lt.I64, 0x9E3779B1)), f.const(lt.I64, 0xFFFFFFFF))
         jitter = f.lshr(f.mul(mixed, stretch), f.const(lt.I64, 32))
@@ -136,7 +134,7 @@ def _samples(rows: KeyedRows, row: Value) -> Record:
         for word, value in enumerate(rows.record(where, index)):
             f.store(value, f.gep(f.gep(here, word * room), number, rows.word))
 
-    f.loop(0, count, 1, [], one)
+    f.for_range(count, one)
     rows.call("sort", [here, there, here, count, room])
     return [f.gep(here, word * room) for word in range(len(rows.types))]
 
@@ -217,4 +215,4 @@ _PHASES = {
     "_bucket": _bucket_of_row,
     "_half": _half_of_bucket,
 }
-"""The functions of a form, by what their names end with: rows sorted whole, or in three phases."""
+"""The functions of a variant, by the end of their names: rows sorted whole, or in three phases."""

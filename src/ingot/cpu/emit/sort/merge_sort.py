@@ -65,10 +65,10 @@ class MergeSorter:
     def _sort_runs(self, areas: list[Value]) -> None:
         f = self.f
 
-        def run(start: Value, _: list[Value]) -> None:
+        def run(start: Value) -> None:
             end = f.imin(f.iadd(start, RUN), self.length)
 
-            def insert(number: Value, _: list[Value]) -> None:
+            def insert(number: Value) -> None:
                 held = self._load(areas, number)
 
                 def before(values: list[Value]) -> list[Value]:
@@ -85,9 +85,9 @@ class MergeSorter:
                 (index,) = f.while_([number], moves, move)
                 self._store(held, areas, index)
 
-            f.loop(f.iadd(start, 1), end, 1, [], insert)
+            f.for_range(end, insert, start=f.iadd(start, 1))
 
-        f.loop(0, self.length, RUN, [], run)
+        f.for_range(self.length, run, step=RUN)
 
     # ---- merging
 
@@ -122,7 +122,7 @@ class MergeSorter:
         f = self.f
         double = f.as_value(f.imul(width, 2))
         merge = self._merge
-        f.loop(0, self.length, double, [], lambda low, _: merge(source, target, low, width))
+        f.for_range(self.length, lambda low: merge(source, target, low, width), step=double)
 
     def _merge(self, source: list[Value], target: list[Value], low: Value, width: Value) -> None:
         """Merge the runs [low, middle) and [middle, high) of `source` into `target`."""

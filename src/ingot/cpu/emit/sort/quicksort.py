@@ -240,10 +240,10 @@ class _Range:
         for first, last, step in ((0, whole, lanes), (whole, count, 1)):
             held = records.splat(record, step)
 
-            def one(index: Value, _: list[Value], held: Record = held) -> None:
+            def one(index: Value, held: Record = held) -> None:
                 records.store(held, records.at(target, index))
 
-            f.loop(first, last, step, [], one)
+            f.for_range(last, one, start=first, step=step)
 
     def _sort_few(self, data: Value, target: Value, count: Value) -> None:
         """Sort no more records than a block has, in the least block of some that holds them."""

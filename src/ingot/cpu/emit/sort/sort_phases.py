@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from ingot.cpu.emit.kernel_abi import Phase, scratch_of
+from ingot.cpu.emit.kernel_abi import Phase, for_units, scratch_of
 from ingot.cpu.emit.sort.merge_sort import MergeSorter
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
@@ -94,10 +94,10 @@ class Rows:
         """Emit `body(where, index)` for elements low..high of a row; `where`: in the buffers."""
         f, start = self.f, self.start_of(row)
 
-        def one(index: Value, _: list[Value]) -> None:
+        def one(index: Value) -> None:
             body(f.iadd(start, f.imul(index, self.numbers.inner)), index)
 
-        f.loop(low, high, 1, [], one)
+        f.for_range(high, one, start=low)
 
 
 class RowSorter(Rows, ABC):
@@ -125,15 +125,13 @@ class RowSorter(Rows, ABC):
         """Emit the sorting of the rows of a chunk."""
         f, numbers = self.f, self.numbers
         here, there = self.areas_of(scratch, chunk)
-        first = f.imul(chunk, numbers.grain)
-        last = f.imin(f.iadd(first, numbers.grain), numbers.rows)
 
-        def row(number: Value, _: list[Value]) -> None:
+        def row(number: Value) -> None:
             self.read(number, 0, numbers.length, here)
             sorted_ = self.sorter(numbers.length).sort(here, there)
             self.write(number, 0, numbers.length, sorted_)
 
-        f.loop(first, last, 1, [], row)
+        for_units(f, chunk, numbers.grain, numbers.rows, row)
 
     def part_of_row(self, chunk: Value, scratch: Value) -> None:
         """Emit the sorting of one part."""

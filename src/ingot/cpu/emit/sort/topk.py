@@ -12,7 +12,7 @@ Invariant: a candidate is dropped only if it is less than k others that are kept
 
 from __future__ import annotations
 
-from ingot.cpu.emit.kernel_abi import open_kernel, scratch_of
+from ingot.cpu.emit.kernel_abi import for_units, open_kernel, scratch_of
 from ingot.cpu.emit.sort.best import LANES, WORST, keep_best
 from ingot.cpu.emit.sort.merge_sort import MergeSorter
 from ingot.cpu.emit.sort.selection_keys import Keys
@@ -44,22 +44,25 @@ class SelectionVariant:
 
 
 def emit_selection(
-    module: ModuleBuilder, symbols: tuple[str, str, str], form: SelectionVariant, target: TargetSpec
+    module: ModuleBuilder,
+    symbols: tuple[str, str, str],
+    variant: SelectionVariant,
+    target: TargetSpec,
 ) -> None:
-    """Emit the functions of a form of selections: over whole rows, over parts, over their best."""
-    _emit_whole(module, symbols[0], form, target)
-    _emit_parts(module, symbols[1], form, target)
-    _emit_joined(module, symbols[2], form, target)
+    """Emit the functions of a variant: over whole rows, over parts, over their best."""
+    _emit_whole(module, symbols[0], variant, target)
+    _emit_parts(module, symbols[1], variant, target)
+    _emit_joined(module, symbols[2], variant, target)
 
 
 def _emit_whole(
-    module: ModuleBuilder, symbol: str, form: SelectionVariant, target: TargetSpec
+    module: ModuleBuilder, symbol: str, variant: SelectionVariant, target: TargetSpec
 ) -> None:
     """Emit the function that selects in each row of a chunk."""
-    f, rows, scratch, chunk = _open(module, symbol, form, target)
+    f, rows, scratch, chunk = _open(module, symbol, variant, target)
     area = f.gep(scratch, f.imul(chunk, rows.area_bytes))
 
-    def whole(row: Value, _: list[Value]) -> None:
+    def whole(row: Value) -> None:
         f.if_(f.ine(rows.given("in_rounds"), 0), lambda: in_rounds(row), lambda: at_once(row))
 
     def in_rounds(row: Value) -> None:
@@ -70,18 +73,15 @@ def _emit_whole(
         rows.pad(area, found)
         rows.finish(row, area)
 
-    grain = rows.given("grain")
-    first = f.imul(chunk, grain)
-    last = f.imin(f.iadd(first, grain), rows.given("rows"))
-    f.loop(first, last, 1, [], whole)
+    for_units(f, chunk, rows.given("grain"), rows.given("rows"), whole)
     f.ret()
 
 
 def _emit_parts(
-    module: ModuleBuilder, symbol: str, form: SelectionVariant, target: TargetSpec
+    module: ModuleBuilder, symbol: str, variant: SelectionVariant, target: TargetSpec
 ) -> None:
     """Emit the function that leaves the best k of one part of a row in the part's area."""
-    f, rows, scratch, chunk = _open(module, symbol, form, target)
+    f, rows, scratch, chunk = _open(module, symbol, variant, target)
     parts, size = rows.given("parts"), rows.given("part")
     row, part = f.idiv(chunk, parts), f.irem(chunk, parts)
     low = f.imul(part, size)
@@ -92,28 +92,28 @@ def _emit_parts(
 
 
 def _emit_joined(
-    module: ModuleBuilder, symbol: str, form: SelectionVariant, target: TargetSpec
+    module: ModuleBuilder, symbol: str, variant: SelectionVariant, target: TargetSpec
 ) -> None:
     """Emit the function that selects among the best of the parts of one row."""
-    f, rows, scratch, row = _open(module, symbol, form, target)
+    f, rows, scratch, row = _open(module, symbol, variant, target)
     parts, best_bytes = rows.given("parts"), f.imul(rows.k, BYTES)
     area = f.gep(scratch, f.imul(row, f.imul(parts, rows.area_bytes)))
 
-    def join(part: Value, _: list[Value]) -> None:
+    def join(part: Value) -> None:
         target = f.gep(area, f.imul(part, best_bytes))
         f.memcpy(target, f.gep(area, f.imul(part, rows.area_bytes)), best_bytes)
 
-    f.loop(1, parts, 1, [], join)
+    f.for_range(parts, join, start=1)
     keep_best(f, area, f.as_value(f.imul(parts, rows.k)), rows.k)
     rows.finish(row, area)
     f.ret()
 
 
 def _open(
-    module: ModuleBuilder, symbol: str, form: SelectionVariant, target: TargetSpec
+    module: ModuleBuilder, symbol: str, variant: SelectionVariant, target: TargetSpec
 ) -> tuple[FunctionBuilder, RowSelector, Value, Value]:
     f, emitter, chunk = open_kernel(module, symbol, 3, PARAMETERS, target.has_fma)
-    return f, RowSelector(f, emitter, form), scratch_of(f, 3), chunk
+    return f, RowSelector(f, emitter, variant), scratch_of(f, 3), chunk
 
 
 @record
@@ -122,12 +122,12 @@ class RowSelector:
 
     f: FunctionBuilder
     emitter: ValueEmitter
-    form: SelectionVariant
+    variant: SelectionVariant
 
     @property
     def keys(self) -> Keys:
         """The keys of the elements."""
-        return Keys(self.f, self.form.element, self.form.largest)
+        return Keys(self.f, self.variant.element, self.variant.largest)
 
     def given(self, name: str) -> Value:
         """Return a parameter."""
@@ -271,10 +271,10 @@ class RowSelector:
         """Fill up to k candidates with the worst."""
         f = self.f
 
-        def one(number: Value, _: list[Value]) -> None:
+        def one(number: Value) -> None:
             f.store(f.const(lt.I64, WORST), f.gep(area, number, lt.I64))
 
-        f.loop(count, self.k, 1, [], one)
+        f.for_range(self.k, one, start=count)
 
     # ---- the result
 
@@ -286,10 +286,10 @@ class RowSelector:
         (done,) = sorter.sort([area], [spare])
         start = f.imul(row, k)
 
-        def element(number: Value, _: list[Value]) -> None:
+        def element(number: Value) -> None:
             self.write(f.iadd(start, number), f.load(lt.I64, f.gep(done, number, lt.I64)))
 
-        f.loop(0, k, 1, [], element)
+        f.for_range(k, element)
 
     def write(self, where: IndexValue, candidate: Value) -> None:
         """Write the element and the index of a candidate to index `where` of the results."""

@@ -16,9 +16,9 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.operand_order import operands_behind
-from ingot.passes.expand.complex_expander.forms import (
-    Form,
-    Forms,
+from ingot.passes.expand.complex_expander.split_values import (
+    SplitValue,
+    SplitValues,
     flat_shapes,
     from_flat,
     split_shape,
@@ -26,11 +26,11 @@ from ingot.passes.expand.complex_expander.forms import (
 from ingot.passes.simplify.inline import copy_into, inline
 from ingot.support.records import fresh
 
-Split = Callable[[Computation], Forms]
+Split = Callable[[Computation], SplitValues]
 """Splits the body of a computation in place; its root is still the old one."""
 
-Result = Callable[[Forms, Form], Instruction]
-"""Makes the result of a version from the form of the old root."""
+Result = Callable[[SplitValues, SplitValue], Instruction]
+"""Makes the result of a version from the split value of the old root."""
 
 
 @dataclass(slots=True)
@@ -57,12 +57,12 @@ class Versions:
 
         def make() -> Computation:
             build = Builder(f"{source.name}.parts")
-            forms = Forms(build.computation)
-            values: list[Form] = []
+            splits = SplitValues(build.computation)
+            values: list[SplitValue] = []
             for number, parameter in enumerate(source.parameters):
                 made = build.parameter(number, split_shape(parameter.shape), parameter.name)
-                values.append(forms.from_nested(made, parameter.shape))
-            return self._body(source, build, forms, values, Forms.nested)
+                values.append(splits.from_nested(made, parameter.shape))
+            return self._body(source, build, splits, values, SplitValues.nested)
 
         return self._once(source, "nested", make)
 
@@ -73,22 +73,22 @@ class Versions:
     def mapped(self, source: Computation, part: int) -> Computation:
         """Return the version of flat parameters that gives one part of the result: for map."""
 
-        def one(forms: Forms, root: Form) -> Instruction:
-            return forms.flat(root)[part]
+        def one(splits: SplitValues, root: SplitValue) -> Instruction:
+            return splits.flat(root)[part]
 
         return self._once(source, f"part {part}", lambda: self._flat(source, one))
 
     def _flat(self, source: Computation, result: Result) -> Computation:
         build = Builder(f"{source.name}.parts")
         numbers = count()
-        values: list[Form] = []
+        values: list[SplitValue] = []
         for parameter in source.parameters:
             leaves = [
                 build.parameter(next(numbers), shape, parameter.name)
                 for shape in flat_shapes(parameter.shape)
             ]
             values.append(from_flat(iter(leaves), parameter.shape))
-        return self._body(source, build, Forms(build.computation), values, result)
+        return self._body(source, build, SplitValues(build.computation), values, result)
 
     def comparator(self, source: Computation) -> Computation:
         """Return the version for sort: the two sides of each leaf are adjacent parameters."""
@@ -96,14 +96,16 @@ class Versions:
         def make() -> Computation:
             build = Builder(f"{source.name}.parts")
             numbers = count()
-            values: list[Form] = []
+            values: list[SplitValue] = []
             for left, right in zip(source.parameters[::2], source.parameters[1::2], strict=True):
                 sides: tuple[list[Instruction], list[Instruction]] = ([], [])
                 for shape in flat_shapes(left.shape):
                     sides[0].append(build.parameter(next(numbers), shape, left.name))
                     sides[1].append(build.parameter(next(numbers), shape, right.name))
                 values.extend(from_flat(iter(side), left.shape) for side in sides)
-            return self._body(source, build, Forms(build.computation), values, Forms.nested)
+            return self._body(
+                source, build, SplitValues(build.computation), values, SplitValues.nested
+            )
 
         return self._once(source, "comparator", make)
 
@@ -111,16 +113,16 @@ class Versions:
         self,
         source: Computation,
         build: Builder,
-        forms: Forms,
-        values: list[Form],
+        splits: SplitValues,
+        values: list[SplitValue],
         result: Result,
     ) -> Computation:
         """Copy the body onto joined parameters, split it, and make `result` of its root."""
         computation = build.computation
-        computation.set_root(inline(computation, source, [forms.whole(form) for form in values]))
-        forms = self.split(computation)
-        computation.set_root(result(forms, forms.of(computation.root)))
-        remove_dead(forms)
+        computation.set_root(inline(computation, source, [splits.whole(split) for split in values]))
+        splits = self.split(computation)
+        computation.set_root(result(splits, splits.of(computation.root)))
+        remove_dead(splits)
         return computation
 
     def separated(self, source: Computation) -> list[Computation] | None:
@@ -131,15 +133,15 @@ class Versions:
         return self._separated[source]
 
 
-def _as_tuple(forms: Forms, root: Form) -> Instruction:
-    return Builder(forms.computation).tuple(*forms.flat(root))
+def _as_tuple(splits: SplitValues, root: SplitValue) -> Instruction:
+    return Builder(splits.computation).tuple(*splits.flat(root))
 
 
-def remove_dead(forms: Forms) -> None:
+def remove_dead(splits: SplitValues) -> None:
     """Remove unused instructions, and control dependencies on them."""
-    computation = forms.computation
+    computation = splits.computation
     for instruction in reversed(computation.post_order()):
-        if instruction in forms.superseded and instruction in computation:
+        if instruction in splits.superseded and instruction in computation:
             computation.remove(instruction)
         else:
             computation.remove_dead(instruction)

@@ -23,9 +23,9 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.census import types
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.expand.complex_expander.calls import Versions, remove_dead
-from ingot.passes.expand.complex_expander.forms import Forms, has_complex
 from ingot.passes.expand.complex_expander.products import stays_complex
 from ingot.passes.expand.complex_expander.rules import MOVES, RULES, Site, rule_of
+from ingot.passes.expand.complex_expander.split_values import SplitValues, has_complex
 from ingot.passes.simplify.inline import replace_by_call
 from ingot.support.records import record
 
@@ -90,37 +90,37 @@ def _is_split(instruction: Instruction) -> bool:
 
 
 def _split_in_place(computation: Computation, versions: Versions) -> None:
-    forms = _split(computation, versions)
-    computation.set_root(forms.whole(forms.of(computation.root)))
-    remove_dead(forms)
+    splits = _split(computation, versions)
+    computation.set_root(splits.whole(splits.of(computation.root)))
+    remove_dead(splits)
 
 
-def _split(computation: Computation, versions: Versions) -> Forms:
+def _split(computation: Computation, versions: Versions) -> SplitValues:
     """Split the ops of a computation; the old ones stay until the root is set."""
     for instruction in computation.instructions:
         if instruction.opcode == "fusion" and _touches(instruction):
             replace_by_call(instruction, instruction.attributes.calls, instruction.operands)
-    forms = Forms(computation)
+    splits = SplitValues(computation)
     is_entry = computation.module is not None and computation.module.entry is computation
     order = computation.post_order()
     moved = _stay_whole(order, computation.root if is_entry else None)
     for instruction in order:
         if _touches(instruction):
-            _split_one(Site(instruction, forms, versions), instruction in moved)
-    return forms
+            _split_one(Site(instruction, splits, versions), instruction in moved)
+    return splits
 
 
 def _split_one(site: Site, stays: bool) -> None:
-    instruction, forms = site.instruction, site.forms
+    instruction, splits = site.instruction, site.splits
     rule = rule_of(instruction.opcode)
     if rule is None or (stays and _is_move(instruction)):
         for number, operand in enumerate(instruction.operands):
-            whole = forms.whole(forms.of(operand))
+            whole = splits.whole(splits.of(operand))
             instruction.computation.replace_operand(instruction, number, whole)
         return
     made = rule(site)
     if not isinstance(made, Instruction) or has_complex(made.shape):
-        forms.set(instruction, made)
+        splits.set(instruction, made)
     elif made is not instruction:
         instruction.computation.replace_all_uses(instruction, made)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules by which complex numbers are split into parts; one per opcode.
 
-A rule gets the `Site` of an instruction with complex operands or result and returns the form of the
-result. Ops without a rule are borders: they keep their complex operands and results.
+A rule gets the `Site` of an instruction with complex operands or result and returns the split value
+of the result. Ops without a rule are borders: they keep their complex operands and results.
 """
 
 from __future__ import annotations
@@ -16,15 +16,6 @@ from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import set_called
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.complex_expander.calls import Versions
-from ingot.passes.expand.complex_expander.forms import (
-    Form,
-    Forms,
-    Group,
-    Pair,
-    from_flat,
-    part_type,
-    split_shape,
-)
 from ingot.passes.expand.complex_expander.functions import (
     BINARY,
     COMPARISONS,
@@ -34,6 +25,15 @@ from ingot.passes.expand.complex_expander.functions import (
 )
 from ingot.passes.expand.complex_expander.numbers import Complex, Formula, Real
 from ingot.passes.expand.complex_expander.products import stays_complex
+from ingot.passes.expand.complex_expander.split_values import (
+    Group,
+    Pair,
+    SplitValue,
+    SplitValues,
+    from_flat,
+    part_type,
+    split_shape,
+)
 from ingot.support.records import record, replace
 
 MOVES = ops_with(Trait.SHAPING, also=("copy", "dynamic-update-slice", "gather", "select"))
@@ -45,7 +45,7 @@ class Site:
     """An instruction being split."""
 
     instruction: Instruction
-    forms: Forms
+    splits: SplitValues
     versions: Versions
 
     @property
@@ -59,18 +59,18 @@ class Site:
         shape = self.instruction.shape
         return shape.with_dtype(part_type(shape.dtype))
 
-    def form(self, number: int) -> Form:
-        """Return the form of an operand."""
-        return self.forms.of(self.instruction.operands[number])
+    def split(self, number: int) -> SplitValue:
+        """Return the split value of an operand."""
+        return self.splits.of(self.instruction.operands[number])
 
     def parts(self, number: int) -> Pair:
         """Return the parts of a complex operand."""
-        return self.forms.parts(self.form(number))
+        return self.splits.parts(self.split(number))
 
     def numbers(self) -> list[Complex]:
         """Return the operands as complex numbers to calculate with."""
         build = Formula(self.build)
-        parts = (self.forms.parts(self.forms.of(each)) for each in self.instruction.operands)
+        parts = (self.splits.parts(self.splits.of(each)) for each in self.instruction.operands)
         return [Complex(*(Real(build, part) for part in pair)) for pair in parts]
 
     def like(
@@ -86,7 +86,7 @@ class Site:
         return made
 
 
-Rule = Callable[[Site], Form]
+Rule = Callable[[Site], SplitValue]
 
 
 def _pair(value: Complex) -> Pair:
@@ -96,11 +96,11 @@ def _pair(value: Complex) -> Pair:
 # ---- each part on its own
 
 
-def _each_part(site: Site) -> Form:
+def _each_part(site: Site) -> SplitValue:
     parts: list[Instruction] = []
     for number in (0, 1):
         operands = [
-            site.forms.parts(site.forms.of(operand))[number]
+            site.splits.parts(site.splits.of(operand))[number]
             if operand.shape.dtype.is_complex
             else operand
             for operand in site.instruction.operands
@@ -109,16 +109,16 @@ def _each_part(site: Site) -> Form:
     return Pair(*parts)
 
 
-def _complex(site: Site) -> Form:
+def _complex(site: Site) -> SplitValue:
     return Pair(*site.instruction.operands)
 
 
-def _iota(site: Site) -> Form:
+def _iota(site: Site) -> SplitValue:
     shape = site.part_shape
     return Pair(site.like((), shape), site.build.full(0, shape))
 
 
-def _convert(site: Site) -> Form:
+def _convert(site: Site) -> SplitValue:
     build, target = site.build, site.instruction.shape
     (operand,) = site.instruction.operands
     if not operand.shape.dtype.is_complex:
@@ -130,11 +130,11 @@ def _convert(site: Site) -> Form:
     return build.convert_to(site.parts(0).re, target.dtype)
 
 
-def _bitcast_convert(site: Site) -> Form:
+def _bitcast_convert(site: Site) -> SplitValue:
     """Complex numbers of another width: parts are adjacent in memory."""
     operand, target, build = site.instruction.operands[0].shape, site.instruction.shape, site.build
     if operand.dtype is target.dtype:
-        return site.form(0)
+        return site.split(0)
     lines = (*operand.dims, 1)
     parts = [build.reshape_to(part, lines) for part in site.parts(0)]
     value = build.concatenate(*parts, dimensions=(operand.rank,))
@@ -148,24 +148,24 @@ def _bitcast_convert(site: Site) -> Form:
 # ---- elementwise functions
 
 
-def _unary(site: Site) -> Form:
+def _unary(site: Site) -> SplitValue:
     return _pair(UNARY[site.instruction.opcode](*site.numbers()))
 
 
-def _binary(site: Site) -> Form:
+def _binary(site: Site) -> SplitValue:
     return _pair(BINARY[site.instruction.opcode](*site.numbers()))
 
 
-def _to_real(site: Site) -> Form:
+def _to_real(site: Site) -> SplitValue:
     return TO_REAL[site.instruction.opcode](*site.numbers()).value
 
 
-def _compare(site: Site) -> Form:
+def _compare(site: Site) -> SplitValue:
     function = COMPARISONS[site.instruction.attributes.direction]
     return function(*site.numbers()).value
 
 
-def _clamp(site: Site) -> Form:
+def _clamp(site: Site) -> SplitValue:
     build, dims = Formula(site.build), site.instruction.shape.dims
     numbers: list[Complex] = []
     for number in range(3):
@@ -177,11 +177,11 @@ def _clamp(site: Site) -> Form:
 # ---- contractions
 
 
-def _contraction(site: Site) -> Form:
+def _contraction(site: Site) -> SplitValue:
     """Four real products: three would do, but differ from the naive sum where parts cancel."""
     left, right = site.instruction.operands
     if stays_complex(site.instruction):
-        wholes = [site.forms.whole(site.form(number)) for number in (0, 1)]
+        wholes = [site.splits.whole(site.split(number)) for number in (0, 1)]
         return site.like(wholes, site.instruction.shape)
 
     def product(one: Instruction, other: Instruction) -> Instruction:
@@ -203,17 +203,17 @@ def _contraction(site: Site) -> Form:
 
 
 def _leaves(site: Site, operands: Sequence[Instruction]) -> list[Instruction]:
-    return [leaf for operand in operands for leaf in site.forms.flat(site.forms.of(operand))]
+    return [leaf for operand in operands for leaf in site.splits.flat(site.splits.of(operand))]
 
 
-def _folded(site: Site) -> Form:
+def _folded(site: Site) -> SplitValue:
     """Split reduce and reduce-window; see `_combined`."""
     operands = site.instruction.operands
     count = len(operands) // 2
     return _combined(site, _leaves(site, operands[:count]), [], _leaves(site, operands[count:]))
 
 
-def _scatter(site: Site) -> Form:
+def _scatter(site: Site) -> SplitValue:
     operands = site.instruction.operands
     count = len(operands) // 2
     inputs, updates = _leaves(site, operands[:count]), _leaves(site, operands[count + 1 :])
@@ -222,7 +222,7 @@ def _scatter(site: Site) -> Form:
 
 def _combined(
     site: Site, inputs: list[Instruction], between: list[Instruction], others: list[Instruction]
-) -> Form:
+) -> SplitValue:
     """Split an op that joins `inputs` and `others`: one op per leaf if its computation lets us."""
     attributes = site.instruction.attributes
     reducer = site.versions.flat(attributes.to_apply)
@@ -243,7 +243,7 @@ def _combined(
     return from_flat(iter(results), site.instruction.shape)
 
 
-def _sort(site: Site) -> Form:
+def _sort(site: Site) -> SplitValue:
     attributes = site.instruction.attributes
     operands = _leaves(site, site.instruction.operands)
     comparator = site.versions.comparator(attributes.to_apply)
@@ -252,7 +252,7 @@ def _sort(site: Site) -> Form:
     return from_flat(iter(site.build.elements_of(made)), site.instruction.shape)
 
 
-def _map(site: Site) -> Form:
+def _map(site: Site) -> SplitValue:
     """Split a map: it has one result only, so there is one map for each part."""
     attributes, shape = site.instruction.attributes, site.instruction.shape
     operands = _leaves(site, site.instruction.operands)
@@ -269,31 +269,31 @@ def _map(site: Site) -> Form:
 # ---- control flow, tuples
 
 
-def _control(site: Site) -> Form:
+def _control(site: Site) -> SplitValue:
     """Split an op that runs computations on its operands, or passes the first one on."""
-    old, forms = site.instruction, site.forms
-    made = site.like([forms.nested(forms.of(o)) for o in old.operands], split_shape(old.shape))
+    old, splits = site.instruction, site.splits
+    made = site.like([splits.nested(splits.of(o)) for o in old.operands], split_shape(old.shape))
     set_called(made, [site.versions.nested(called) for called in old.called_computations])
     old.computation.transfer_control_deps(old, made)
-    forms.superseded.add(old)
-    return forms.from_nested(made, old.shape)
+    splits.superseded.add(old)
+    return splits.from_nested(made, old.shape)
 
 
-def _dimension_size(site: Site) -> Form:
+def _dimension_size(site: Site) -> SplitValue:
     return site.like((site.parts(0).re,), site.instruction.shape)
 
 
-def _tuple(site: Site) -> Form:
-    elements: list[Form] = [site.forms.of(operand) for operand in site.instruction.operands]
+def _tuple(site: Site) -> SplitValue:
+    elements: list[SplitValue] = [site.splits.of(operand) for operand in site.instruction.operands]
     return Group(tuple(elements))
 
 
-def _element(site: Site) -> Form:
-    form = site.form(0)
-    if isinstance(form, Instruction):
+def _element(site: Site) -> SplitValue:
+    split = site.split(0)
+    if isinstance(split, Instruction):
         return site.instruction
     index: int = site.instruction.attributes.index
-    return site.forms.elements(form).elements[index]
+    return site.splits.elements(split).elements[index]
 
 
 RULES: dict[str, Rule] = {

@@ -53,12 +53,12 @@ def _emit(f: FunctionBuilder, opcode: str, element: DType, has_f16c: bool) -> No
     whole = f.and_(size, f.const(lt.I64, -_VECTOR_BYTES))
 
     def loop(of: lt.Type, low: Value, high: Value, step: int) -> None:
-        def body(at: Value, _: list[Value]) -> list[Value]:
+        def body(at: Value) -> list[Value]:
             left, right = (f.load(of, f.gep(base, at), width) for base in (a, b))
             f.store(_combined(f, opcode, element, left, right, has_f16c), f.gep(target, at), width)
             return []
 
-        f.loop(low, high, step, [], body)
+        f.for_range(high, body, start=low, step=step)
 
     loop(lt.vector(type, _VECTOR_BYTES // width), f.const(lt.I64, 0), whole, _VECTOR_BYTES)
     loop(type, whole, size, width)

@@ -278,7 +278,7 @@ class Adapter:
             backward=chr(self.attributes["order"].value) == "B",
         )
 
-    def one_matrix(self, number: Value, _: list[Value]) -> None:
+    def one_matrix(self, number: Value) -> None:
         """Emit the work on one matrix of the batch."""
         f, row = self.f, self.routine
         for name, like in self.scratch_matrices(copies=True).items():
@@ -365,7 +365,7 @@ class Adapter:
             return
         self.check_workspace()
         block = self.allocate(self.query())
-        self.in_one_thread(lambda: f.loop(first, last, 1, [], self.one_matrix))
+        self.in_one_thread(lambda: f.for_range(last, self.one_matrix, start=first))
         f.call_indirect(RUNTIME.load(f, self.runtime, "free"), VOID, [PTR], [block])
         f.ret(f.const(I32, 0))
 

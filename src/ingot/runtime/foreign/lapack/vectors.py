@@ -54,16 +54,16 @@ def emit_unpack(
         alone = f.fcmp("ueq", part, zero)
 
         def single() -> list[Value]:
-            f.loop(0, size, 1, [], lambda row, _: put(column, row, element(column, row), zero))
+            f.for_range(size, lambda row: put(column, row, element(column, row), zero))
             return [following]
 
         def pair() -> list[Value]:
-            def both(row: Value, _: list[Value]) -> None:
+            def both(row: Value) -> None:
                 re, im = element(column, row), element(following, row)
                 put(column, row, re, im)
                 put(following, row, re, f.neg(im))
 
-            f.loop(0, size, 1, [], both)
+            f.for_range(size, both)
             return [f.add(column, f.const(I64, 2))]
 
         return f.if_(alone, single, pair)
@@ -113,7 +113,7 @@ def emit_exchanges(
             f.store(right, one)
             f.store(left, two)
 
-    def each(column: Value, _: list[Value]) -> None:
-        f.loop(0, count, 1, [], lambda step, _: exchange(column, step))
+    def each(column: Value) -> None:
+        f.for_range(count, lambda step: exchange(column, step))
 
-    f.loop(0, columns, 1, [], each)
+    f.for_range(columns, each)

@@ -2,15 +2,14 @@
 """Kernels that write the position of each element along an axis (`iota`).
 
 Values that are sorted together with their positions, or gathered by them, begin with such a kernel.
-Its form (`kernel.forms.form`) is library code. Invariant: it reads nothing, so it cannot fail or
-depend on data.
+It is library code. Invariant: it reads nothing, so it cannot fail or depend on data.
 """
 
 from __future__ import annotations
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import is_position
-from ingot.kernel.forms.form import IN_TILES, OWN_NUMBERS, GenericKernel, form_of
+from ingot.kernel.generic.generalize import IN_TILES, GenericKernel, generalized
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.loop_schedule import LoopSchedule, SquareTiles
 
@@ -20,8 +19,8 @@ MIN_ELEMENTS = 1 << 12
 NO_POSITIONS = "it does more than write the positions of an axis"
 
 
-def iota_form(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:
-    """Return the form of a kernel that writes positions of one axis, or why it is none."""
+def generic_iota(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:
+    """Return the generic kernel of a write of positions, or why a kernel is none."""
     if kernel.serial or kernel.local_buffers or len(kernel.passes) != 1 or len(kernel.buffers) != 1:
         return NO_POSITIONS
     (only,) = kernel.passes
@@ -35,4 +34,4 @@ def iota_form(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:
         return f"fewer than {MIN_ELEMENTS} elements, or how many is symbolic"
     if isinstance(own.strategy, SquareTiles):
         return IN_TILES
-    return form_of(kernel, own, for_every_size=True) or OWN_NUMBERS
+    return generalized(kernel, own, "iota")

@@ -3,9 +3,9 @@
 
 The code of `reduce(x)` over rows, columns, planes or everything depends on the element type, the
 combining op and the shape of vectors, not on extents. The same holds for a fold of little
-arithmetic on up to three arrays: `x * y` (a product with a vector), `x + y * z`. So the form
-(`kernel.forms.form`) of such a kernel is library code that all programs share, as XLA:CPU uses
-YNNPACK. Pooling is included: a fold of a few elements for each lane, if padding changes nothing.
+arithmetic on up to three arrays: `x * y` (a product with a vector), `x + y * z`. So such a kernel
+is library code that all programs share (`kernel.generic.generalize`), as XLA:CPU uses YNNPACK.
+Pooling is included: a fold of a few elements for each lane, if padding changes nothing.
 
 Invariant: the schedule is that of the kernel with its own extents, so the order of additions and
 the result's bits are the same.
@@ -17,7 +17,7 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.kernel.expr import Expr, is_position, walk
-from ingot.kernel.forms.form import IN_TILES, OWN_NUMBERS, GenericKernel, form_of
+from ingot.kernel.generic.generalize import IN_TILES, GenericKernel, generalized
 from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
 from ingot.kernel.schedule.loop_schedule import Effort, LoopSchedule, SquareTiles
 from ingot.support.records import replace
@@ -51,8 +51,8 @@ CHOICES = frozenset({"select", "maximum", "minimum"})
 """What such a way ends with, for the element as for its index."""
 
 
-def plain_reduction(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:
-    """Return the form of a kernel that is a plain reduction, or why it is none."""
+def generic_reduction(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:
+    """Return the generic kernel of a plain reduction, or why a kernel is none."""
     if not _is_candidate(kernel):
         return "it is not one fold of elements as they lie"
     axes = [*kernel.grid, *kernel.passes[0].axes]
@@ -63,10 +63,9 @@ def plain_reduction(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | st
         return IN_TILES
     own = replace(own, effort=Effort.FULL)
     if len(kernel.grid) <= MAX_AXES and _is_whole(kernel, elements):
-        return form_of(kernel, own, for_every_size=True) or OWN_NUMBERS
+        return generalized(kernel, own, "reduce")
     if own.vector_axis is not None and _is_window(kernel.passes[0]):
-        written_out = replace(own, unrolls_passes=True)
-        return form_of(kernel, written_out, for_every_size=True) or OWN_NUMBERS
+        return generalized(kernel, replace(own, unrolls_passes=True), "reduce")
     return "it folds neither a whole array nor small windows"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import ingot
 from ingot.client import clear_caches
-from ingot.cpu import forms, kernels
+from ingot.cpu import kernel_codes, kernels
 from ingot.llvm.target import TargetSpec, host_levels
 
 HEAD = """\
@@ -82,7 +82,9 @@ def test_one_function_with_the_same_bits(kind, shapes, monkeypatch, generator):
     clear_caches()
     shared = ingot.compile(program(kind, shapes))
     found = shared(*inputs)
-    monkeypatch.setattr(kernels, "kernel_codes", lambda own: [forms._own(*i) for i in own.items()])
+    monkeypatch.setattr(
+        kernels, "kernel_codes", lambda own: [kernel_codes._own(*i) for i in own.items()]
+    )
     clear_caches()
     alone = ingot.compile(program(kind, shapes))
     assert len(symbols(shared)) < len(symbols(alone))

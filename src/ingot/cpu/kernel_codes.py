@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of a program that share code: those of one form (`kernel.forms.form`).
+"""The functions of a program's kernels: those with the same generic kernel share one.
 
-The layers of a network give kernels that differ only in sizes. If a program has several kernels of
-a form, they become one function with sizes in env, compiled once. A kernel whose form no other has
-keeps its numbers, since these make better code.
+The layers of a network give kernels that differ only in sizes. If several kernels of a program have
+the same generic kernel (`kernel.generic.generalize`), they become one function with sizes in env,
+compiled once. Any other kernel keeps its numbers, since these make better code.
 
 Invariant: which kernels share depends on the program alone.
 """
@@ -17,7 +17,7 @@ from dataclasses import field
 from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
 from ingot.cpu.strategies.plans import CodePlan, LoopCode, loop_code
 from ingot.kernel.expr import walk
-from ingot.kernel.forms.form import GenericKernel, form_of
+from ingot.kernel.generic.generalize import GenericKernel, generalized
 from ingot.kernel.ir import LoopKernel
 from ingot.support.records import fresh, record
 
@@ -68,28 +68,28 @@ def _own(name: str, plan: CodePlan) -> KernelCode:
 
 
 def _of_loops(plans: Mapping[str, LoopCode]) -> list[KernelCode]:
-    """Return the functions for loop kernels that may be of one form."""
+    """Return the functions for loop kernels that may have the same generic kernel."""
     found: list[KernelCode] = []
-    forms: dict[str, dict[str, GenericKernel]] = defaultdict(dict)
+    alike: dict[str, dict[str, GenericKernel]] = defaultdict(dict)
     for name, plan in plans.items():
-        form = form_of(plan.kernel, plan.schedule)
-        if form is None:
+        generic = generalized(plan.kernel, plan.schedule)
+        if isinstance(generic, str):
             found.append(_own(name, plan))
         else:
-            forms[f"k_{form.name}"][name] = form
-    for symbol, users in forms.items():
-        first, form = next(iter(users.items()))
+            alike[generic.symbol][name] = generic
+    for symbol, users in alike.items():
+        first, generic = next(iter(users.items()))
         if len(users) == 1:
             found.append(_own(first, plans[first]))
         else:
             values = {name: each.values for name, each in users.items()}
-            plan = loop_code(form.kernel, plans[first].target, form.schedule)
+            plan = loop_code(generic.kernel, plans[first].target, generic.schedule)
             found.append(KernelCode(symbol, plan, True, values))
     return found
 
 
 def _outline(kernel: LoopKernel) -> object:
-    """Return what kernels of one form have in common and is quick to tell."""
+    """Return what kernels with the same generic kernel have in common and is cheap to compute."""
     passes = tuple((len(p.axes), len(p.reductions), len(p.stores)) for p in kernel.passes)
     ops = tuple((item.op, item.dtype.name) for item in walk(kernel.exprs))
     return len(kernel.grid), passes, ops

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms of values with complex numbers while a computation is split into parts.
+"""Split values: what stands for values with complex numbers while a computation is split.
 
-A form is an instruction (whole: one without complex numbers, or one that was left complex), a
-`Pair` of real and imaginary part, or a tuple of forms. Forms are lazy: `parts` and `whole` make the
-other form on demand, once.
+A split value is an instruction (whole: one without complex numbers, or one that was left complex),
+a `Pair` of real and imaginary part, or a tuple of split values. `parts` and `whole` make one of the
+other on demand, once.
 
 Split values cross the borders of computations in one of two ways: nested (`f32[2]` beside `c64[3]`
 is `(f32[2], (f32[3], f32[3]))`, so indices of tuple elements stay what they are), or flat (three
 values), where an op takes and gives lists of arrays.
 
-Invariant: making the other form adds instructions and changes none.
+Invariant: `parts` and `whole` add instructions and change none.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Pair(NamedTuple):
 
 @record
 class Group:
-    """The forms of a tuple's elements."""
+    """The split values of a tuple's elements."""
 
-    elements: tuple[Form, ...]
+    elements: tuple[SplitValue, ...]
 
 
-Form = Instruction | Pair | Group
+SplitValue = Instruction | Pair | Group
 
 
 def has_complex(shape: Shape) -> bool:
@@ -71,8 +71,8 @@ def flat_shapes(shape: Shape) -> list[Shape]:
 
 
 @dataclass(slots=True)
-class Forms:
-    """The forms of the values of one computation.
+class SplitValues:
+    """The split values of one computation.
 
     `superseded` holds the calls, loops and branches that were replaced, and are removed even if
     they have effects.
@@ -80,28 +80,30 @@ class Forms:
 
     computation: Computation
     superseded: set[Instruction] = field(default_factory=fresh(set[Instruction]))
-    _known: dict[Instruction, Form] = field(default_factory=fresh(dict[Instruction, Form]))
+    _known: dict[Instruction, SplitValue] = field(
+        default_factory=fresh(dict[Instruction, SplitValue])
+    )
     _parts: dict[Instruction, Pair] = field(default_factory=fresh(dict[Instruction, Pair]))
     _wholes: dict[Pair, Instruction] = field(default_factory=fresh(dict[Pair, Instruction]))
 
-    def of(self, instruction: Instruction) -> Form:
-        """Return the form of an instruction of the program as it was."""
+    def of(self, instruction: Instruction) -> SplitValue:
+        """Return what stands for an instruction of the program as it was."""
         return self._known.get(instruction, instruction)
 
-    def set(self, instruction: Instruction, form: Form) -> None:
-        """Note the form of an instruction."""
-        self._known[instruction] = form
+    def set(self, instruction: Instruction, split: SplitValue) -> None:
+        """Note what stands for an instruction."""
+        self._known[instruction] = split
 
     # ---- the two sides of a complex array
 
-    def parts(self, form: Form) -> Pair:
+    def parts(self, split: SplitValue) -> Pair:
         """Return the parts of a complex array."""
-        if isinstance(form, Pair):
-            return form
-        assert isinstance(form, Instruction), "a tuple has no parts"
-        found = self._parts.get(form)
+        if isinstance(split, Pair):
+            return split
+        assert isinstance(split, Instruction), "a tuple has no parts"
+        found = self._parts.get(split)
         if found is None:
-            found = self._parts[form] = self._taken_apart(form)
+            found = self._parts[split] = self._taken_apart(split)
         return found
 
     def _taken_apart(self, value: Instruction) -> Pair:
@@ -111,51 +113,51 @@ class Forms:
             return Pair(build.constant(array.real, element), build.constant(array.imag, element))
         return Pair(build.real(value), build.imag(value))
 
-    def whole(self, form: Form) -> Instruction:
+    def whole(self, split: SplitValue) -> Instruction:
         """Return the value as the program had it."""
-        if isinstance(form, Instruction):
-            return form
-        if isinstance(form, Group):
+        if isinstance(split, Instruction):
+            return split
+        if isinstance(split, Group):
             build = Builder(self.computation)
-            return build.tuple(*map(self.whole, form.elements))
-        found = self._wholes.get(form)
+            return build.tuple(*map(self.whole, split.elements))
+        found = self._wholes.get(split)
         if found is None:
-            build = Builder(self.computation, form.re.metadata)
-            found = self._wholes[form] = build.complex(form.re, form.im)
+            build = Builder(self.computation, split.re.metadata)
+            found = self._wholes[split] = build.complex(split.re, split.im)
         return found
 
     # ---- borders
 
-    def nested(self, form: Form) -> Instruction:
+    def nested(self, split: SplitValue) -> Instruction:
         """Return the value of nested parts."""
         build = Builder(self.computation)
-        if isinstance(form, Group):
-            return build.tuple(*map(self.nested, form.elements))
-        if isinstance(form, Instruction) and not has_complex(form.shape):
-            return form
-        if isinstance(form, Instruction) and form.shape.is_tuple:
-            return self.nested(self.elements(form))
-        return build.tuple(*self.parts(form))
+        if isinstance(split, Group):
+            return build.tuple(*map(self.nested, split.elements))
+        if isinstance(split, Instruction) and not has_complex(split.shape):
+            return split
+        if isinstance(split, Instruction) and split.shape.is_tuple:
+            return self.nested(self.elements(split))
+        return build.tuple(*self.parts(split))
 
-    def flat(self, form: Form) -> list[Instruction]:
+    def flat(self, split: SplitValue) -> list[Instruction]:
         """Return the leaves of the parts."""
-        if isinstance(form, Instruction) and form.shape.is_tuple:
-            form = self.elements(form)
-        if isinstance(form, Group):
-            return [leaf for element in form.elements for leaf in self.flat(element)]
-        if isinstance(form, Instruction) and not has_complex(form.shape):
-            return [form]
-        return list(self.parts(form))
+        if isinstance(split, Instruction) and split.shape.is_tuple:
+            split = self.elements(split)
+        if isinstance(split, Group):
+            return [leaf for element in split.elements for leaf in self.flat(element)]
+        if isinstance(split, Instruction) and not has_complex(split.shape):
+            return [split]
+        return list(self.parts(split))
 
-    def elements(self, form: Form) -> Group:
-        """Return the forms of a tuple's elements."""
-        if isinstance(form, Group):
-            return form
-        assert isinstance(form, Instruction), "an array has no elements"
-        return Group(tuple(Builder(self.computation, form.metadata).elements_of(form)))
+    def elements(self, split: SplitValue) -> Group:
+        """Return the split values of a tuple's elements."""
+        if isinstance(split, Group):
+            return split
+        assert isinstance(split, Instruction), "an array has no elements"
+        return Group(tuple(Builder(self.computation, split.metadata).elements_of(split)))
 
-    def from_nested(self, value: Instruction, shape: Shape) -> Form:
-        """Return the form of nested parts of a value that had `shape`."""
+    def from_nested(self, value: Instruction, shape: Shape) -> SplitValue:
+        """Return the split value of nested parts of a value that had `shape`."""
         if not has_complex(shape):
             return value
         inner = Builder(self.computation, value.metadata).elements_of(value)
@@ -164,8 +166,8 @@ class Forms:
         return Group(tuple(map(self.from_nested, inner, shape.elements)))
 
 
-def from_flat(leaves: Iterator[Instruction], shape: Shape) -> Form:
-    """Return the form of a value that had `shape` from the leaves of its parts, in order."""
+def from_flat(leaves: Iterator[Instruction], shape: Shape) -> SplitValue:
+    """Return the split value of the leaves of its parts, in order; the value had `shape`."""
     if shape.is_tuple:
         return Group(tuple(from_flat(leaves, element) for element in shape.elements))
     if shape.dtype.is_complex:

@@ -3,9 +3,8 @@
 
 The code of a gather of elements, or of a scatter that combines elements or short rows (sums by
 segment), depends on element types and on how an index is computed from the array. The number of
-indices, and the lengths that they are compared with, are parameters. So the form
-(`kernel.forms.form`) of such a kernel is library code, as that of a plain reduction is
-(`kernel.forms.plain_reduction`).
+indices, and the lengths that they are compared with, are parameters. So such a kernel is library
+code, as a plain reduction is (`kernel.generic.reduction`).
 
 Invariant: updates happen in the order of the grid, as in a kernel compiled alone.
 """
@@ -13,12 +12,12 @@ Invariant: updates happen in the order of the grid, as in a kernel compiled alon
 from __future__ import annotations
 
 from ingot.kernel.expr import Expr, walk
-from ingot.kernel.forms.form import OWN_NUMBERS, GenericKernel, form_of
-from ingot.kernel.forms.plain_reduction import is_element
+from ingot.kernel.generic.generalize import GenericKernel, generalized
+from ingot.kernel.generic.reduction import is_element
 from ingot.kernel.ir import LoopKernel, Store
 from ingot.kernel.schedule.loop_schedule import LoopSchedule, StagedUpdates
 
-OF_PLACES = frozenset({
+OF_INDICES = frozenset({
     "load", "constant", "convert", "compare", "and", "add", "select", "maximum", "minimum",
 })  # fmt: skip
 """Ops that indices go through: they are held within lengths, or counted from the end if negative
@@ -30,8 +29,8 @@ MAX_NODES = 24
 MORE = "it does more than gather or scatter elements"
 
 
-def plain_indexing(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:
-    """Return the form of a kernel that is a plain gather or scatter, or why it is none."""
+def generic_indexing(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:
+    """Return the generic kernel of a plain gather or scatter, or why a kernel is none."""
     if not (own.gather_bits > 0 or isinstance(own.strategy, StagedUpdates)):
         return "it has no indices to compute ahead"
     if kernel.local_buffers or len(kernel.passes) != 1 or not _is_plain(kernel.exprs):
@@ -42,12 +41,12 @@ def plain_indexing(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str
     (store,) = only.stores
     if not (_combines(store) if kernel.serial else store.is_simple and _gathers(store.value)):
         return MORE
-    return form_of(kernel, own, for_every_size=True) or OWN_NUMBERS
+    return generalized(kernel, own, "update" if kernel.serial else "gather")
 
 
 def _is_plain(exprs: tuple[Expr, ...]) -> bool:
     nodes = walk(exprs)
-    return len(nodes) <= MAX_NODES and all(node.op in OF_PLACES for node in nodes)
+    return len(nodes) <= MAX_NODES and all(node.op in OF_INDICES for node in nodes)
 
 
 def _combines(store: Store) -> bool:

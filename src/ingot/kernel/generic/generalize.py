@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms of loop kernels: the same kernel with sizes in place of its numbers.
+"""Generic kernels: a loop kernel with sizes in place of its numbers.
 
-Kernels have one form if they differ only in extents, steps of indices, float constants and the
-schedule's numbers. One function serves them all: the host program passes the numbers. That is how
-kernels of one program share code (`cpu.forms`), and how plain reductions become library code
-(`kernel.forms.plain_reduction`).
+Kernels that differ only in extents, steps of indices, float constants and the schedule's numbers
+have the same generic kernel. One function serves them all: the host program passes the numbers.
+That is how kernels of one program share code (`cpu.kernel_codes`), and how plain reductions and the
+like become library code (`kernel.generic.reduction`).
 
 Numbers that code depends on stay numbers: steps 0 and 1, steps of rows in registers, short steps
 from lane to lane (such lanes are picked out of whole vectors, others are gathered), extents too
@@ -53,7 +53,7 @@ PLAIN = frozenset({0.0, 0.5, 1.0, 2.0, float("inf")})
 
 OWN_NUMBERS = "its code depends on its numbers"
 IN_TILES = "it runs in square tiles"
-"""Why a kernel has no form, and why code for every size does not run one that has."""
+"""Why a kernel has no generic kernel, and why the library does not run one that has."""
 
 MOST_LENGTH = 1 << 62
 """Larger integers are no lengths."""
@@ -67,32 +67,37 @@ class GenericKernel:
         kernel: its numbers are named sizes.
         schedule: likewise.
         values: of the sizes, for the kernel at hand.
-        name: says all that the code depends on.
+        symbol: of its function; it says all that the code depends on.
     """
 
     kernel: LoopKernel
     schedule: LoopSchedule
     values: Mapping[str, int]
-    name: str
+    symbol: str
 
 
-def form_of(
-    kernel: LoopKernel, schedule: LoopSchedule, *, for_every_size: bool = False
-) -> GenericKernel | None:
-    """Return the form of a kernel, None where its code needs its numbers.
+def generalized(
+    kernel: LoopKernel, schedule: LoopSchedule, library: str = ""
+) -> GenericKernel | str:
+    """Return the generic kernel of a kernel, or why its code depends on its numbers.
 
-    `for_every_size`: forget even which extents are short and which ones lanes divide. Passes that
-    are written out keep their extents; beside them it matters whether blocks are whole.
+    Args:
+        kernel: without symbolic sizes.
+        schedule: how it runs.
+        library: if it is for the library, which all programs share: how its symbol begins. Then it
+            does not even depend on which extents are short and which ones lanes divide. Passes
+            that are written out keep their extents; beside them it matters whether blocks are
+            whole.
     """
     strategy = schedule.strategy
     if kernel.symbols or kernel.local_buffers or isinstance(strategy, Pieces | GatheredRows):
-        return None
+        return OWN_NUMBERS
     is_staged = isinstance(strategy, StagedUpdates)
     if is_staged and schedule.units != 1:
-        return None
-    forgets = for_every_size and not schedule.unrolls_passes
+        return OWN_NUMBERS
+    forgets = bool(library) and not schedule.unrolls_passes
     lanes = {} if forgets else _lanes_of_axes(kernel, schedule)
-    row, short = strategy.row if is_staged else None, 0 if for_every_size else SHORT
+    row, short = strategy.row if is_staged else None, 0 if library else SHORT
     sizes = _Sizes(lanes, short, None if row is None else row.extent, _lengths(kernel))
     grid = tuple(axis if axis == row else sizes.axis(axis) for axis in kernel.grid)
     passes = tuple(
@@ -109,11 +114,13 @@ def form_of(
     made = replace(
         kernel, grid=grid, passes=passes, buffers=buffers, parameters=tuple(sizes.values)
     )
-    return GenericKernel(made, general, sizes.values, _name(made, general))
+    symbol = f"{library or 'k'}_{_code_key(made, general)}"
+    return GenericKernel(made, general, sizes.values, symbol)
 
 
-def _name(kernel: LoopKernel, schedule: LoopSchedule) -> str:
+def _code_key(kernel: LoopKernel, schedule: LoopSchedule) -> str:
     axes = [axis.name[1:] for axis in schedule.blocked_axes]
+    """Return a text that says all that the code of a generic kernel depends on."""
     words = ["x".join(map(str, schedule.lanes)), str(schedule.block).replace("*", "t"), *axes]
     words += [schedule.effort.value] * (schedule.effort is not Effort.FULL)
     words += ["written"] * schedule.unrolls_passes

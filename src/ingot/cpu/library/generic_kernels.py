@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generic kernels as library code: plain reductions, gathers and scatters, `iota`.
+
+Each is a strategy of loop kernels, given by a function of `kernel.generic` that finds the generic
+kernel or says why there is none. Invariant: extents, steps, lengths and the schedule's numbers are
+in env; the code depends on what the generic kernel's symbol says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
+from ingot.cpu.emit.loop.kernel import emit_loop_kernel
+from ingot.cpu.emit.loop.split import plain_fold
+from ingot.cpu.emit.template import Template
+from ingot.cpu.library.parts import CACHED_PARTS, LibraryKernel, LibraryPart, library_part
+from ingot.cpu.library.samples import common_kernels, common_sums
+from ingot.cpu.strategies.request import Request
+from ingot.kernel.generic.generalize import GenericKernel
+from ingot.kernel.ir import LoopKernel
+from ingot.kernel.schedule.decide import schedule_loops
+from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.machine_model import Vectors
+from ingot.llvm.target import TargetSpec
+from ingot.support.recent import RecentTable
+
+Find = Callable[[LoopKernel, LoopSchedule], GenericKernel | str]
+"""Returns the generic kernel that the library has for a kernel, or why it has none."""
+
+_emitted = RecentTable[tuple[TargetSpec, str], EmittedKernel](most=CACHED_PARTS)
+
+
+def match_generic(find: Find) -> Callable[[Request], LibraryKernel | str]:
+    """Return the strategy of the loop kernels that `find` finds."""
+
+    def match(request: Request) -> LibraryKernel | str:
+        found = find(request.loop_kernel, request.loops.schedule)
+        return found if isinstance(found, str) else library_kernel(request.target, found)
+
+    return match
+
+
+def library_kernel(target: TargetSpec, generic: GenericKernel) -> LibraryKernel:
+    """Return how the library runs a generic kernel at the sizes that it was made from."""
+    symbol = generic.symbol
+
+    def define(module: ModuleBuilder) -> EmittedKernel:
+        made = emit_loop_kernel(module, symbol, generic.kernel, generic.schedule, target.has_fma)
+        return _emitted.keep((target, symbol), made)
+
+    code = library_part(target, Template(symbol, define, tuple(sorted(generic.values))))
+    made = _emitted.find((target, symbol))
+    if made is None:
+        # The object was kept; how it is called follows from emitting it once.
+        made = define(ModuleBuilder.for_target(symbol, target))
+    return LibraryKernel(with_sizes(made, generic.values), (code,))
+
+
+def common_generic_kernels(target: TargetSpec) -> Iterator[LibraryPart]:
+    """Load what common reductions, sums by segment and positions need."""
+    vectors = Vectors.of(target)
+    for find, kernel in common_kernels():
+        found = find(kernel, schedule_loops(kernel, vectors))
+        assert not isinstance(found, str), "the sample is recognized"
+        yield from library_kernel(target, found).parts
+
+
+def common_folds(target: TargetSpec) -> Iterator[LibraryPart]:
+    """Load what sums of a few f32 arrays need."""
+    vectors = Vectors.of(target)
+    for kernel in common_sums():
+        fold = plain_fold(kernel, schedule_loops(kernel, vectors), target.has_fma)
+        assert fold is not None, "a sum of everything is folded in parts"
+        yield library_part(target, fold)
