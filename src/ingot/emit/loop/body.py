@@ -13,7 +13,7 @@ from math import gcd
 
 from ingot.emit.loop.copies import copy_runs
 from ingot.emit.loop.folds import Folding
-from ingot.emit.loop.gather_indices import Block, IndicesAhead
+from ingot.emit.loop.gather_indices import Block, IndicesAhead, carrying_nothing
 from ingot.emit.loop.scan import scan_lanes
 from ingot.emit.loop.units import UnitEmitter
 from ingot.emit.values.indices import IndexValue, Lanes
@@ -78,10 +78,7 @@ class LoopEmitter(UnitEmitter):
         self._prepare(self.kernel.passes, changing | self._pass_axes())
         whole = divides(lanes, axis.extent, self.schedule.block)
 
-        def vectors(_: list[Value]) -> list[Value]:
-            body()
-            return []
-
+        vectors = carrying_nothing(body)
         aligned = lanes if divides(lanes, self.schedule.block) else 1
         ahead = self._gathers(self.kernel.passes, (*self.kernel.grid, axis))
         if whole and self.schedule.block == lanes and not ahead:

@@ -27,6 +27,17 @@ from ingot.llvm.values import Value
 Block = Callable[[list[Value]], list[Value]]
 """Emits one block of lanes: what it carries in, what it carries out."""
 
+
+def carrying_nothing(body: Callable[[], object]) -> Block:
+    """Return `body` as a block that carries nothing."""
+
+    def block(_: list[Value]) -> list[Value]:
+        body()
+        return []
+
+    return block
+
+
 At = Callable[[Value, list[Value], Block], list[Value]]
 """Emits a block of lanes at a position."""
 
@@ -68,20 +79,19 @@ class IndicesAhead:
 
         return f.loop(low, high, INDICES_AHEAD, carried, block)
 
-    def _fill(self, item: Gather, start: Value, position: Value) -> list[Value]:
+    def _fill(self, item: Gather, start: Value, position: Value) -> None:
         """Store the indices of a block of lanes, which may need what other gathers load."""
         emitter = self.emitter
 
-        def store(_: list[Value]) -> list[Value]:
+        def store() -> None:
             needed = set(walk(item.values))
             for other in self.rooms:
                 if other.load in needed:
                     self._bind(other, start, position)
             room = self._room(item, start, position)
             store_indices(emitter, item, room, self.type)
-            return []
 
-        return self.at(position, [], store)
+        self.at(position, [], carrying_nothing(store))
 
     def _room(self, item: Gather, start: Value, position: Value) -> Value:
         f = self.emitter.f

@@ -10,9 +10,10 @@ Invariant: lanes outside of a row have no indices; nothing is read for them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ingot.emit.loop.body import LoopEmitter
-from ingot.emit.loop.gather_indices import load_indexed, store_indices
+from ingot.emit.loop.gather_indices import carrying_nothing, load_indexed, store_indices
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.kernel.ir import Axis
 from ingot.kernel.schedule.gathers import Gather, gathers
@@ -73,12 +74,8 @@ class GatheredRowsEmitter(LoopEmitter):
         for item, room in rooms.items():
             for start, lanes in blocks:
                 here = self.f.gep(room, start, self._index_type)
-
-                def store(_: list[Value], item: Gather = item, here: Value = here) -> list[Value]:
-                    store_indices(self.emitter, item, here, self._index_type)
-                    return []
-
-                self._at(lanes.axis, start, lanes, [], store)
+                store = partial(store_indices, self.emitter, item, here, self._index_type)
+                self._at(lanes.axis, start, lanes, [], carrying_nothing(store))
 
     def _load(
         self, rooms: Rooms, start: int, lanes: Lanes, axis: Axis, body: Callable[[], None]
@@ -87,14 +84,13 @@ class GatheredRowsEmitter(LoopEmitter):
         assert isinstance(axis.extent, int), "short rows have known lengths"
         inside = min(lanes.count, axis.extent - start)
 
-        def load(_: list[Value]) -> list[Value]:
+        def load() -> None:
             for item, room in rooms.items():
                 here = self.f.gep(room, start, self._index_type)
                 load_indexed(self.emitter, item, here, self._index_type, inside)
             body()
-            return []
 
-        self._at(axis.name, start, lanes, [], load)
+        self._at(axis.name, start, lanes, [], carrying_nothing(load))
 
     def _blocks(self, axis: Axis) -> list[tuple[int, Lanes]]:
         """Return where the blocks of lanes of a row begin, the last one masked."""

@@ -12,12 +12,12 @@ from itertools import groupby
 
 from ingot.emit.loop.body import LoopEmitter, Strip
 from ingot.emit.loop.copies import copy_runs
+from ingot.emit.loop.gather_indices import carrying_nothing
 from ingot.emit.values.indices import IndexValue
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.loop_schedule import Pieces
 from ingot.kernel.schedule.piece_loops import Band, PieceLoop
 from ingot.kernel.schedule.pieces import Range
-from ingot.llvm.values import Value
 
 
 class PieceEmitter(LoopEmitter):
@@ -94,11 +94,7 @@ class PieceEmitter(LoopEmitter):
             return
         self.emitter.open_scope()
         self._prepare(passes, frozenset((axis.name,)))
-
-        def vectors(_: list[Value]) -> list[Value]:
-            body()
-            return []
-
         ahead = self._gathers(passes, (*self.kernel.grid, axis))
-        self.vectorize(Strip(axis.name, start, end, lanes, aligned=lanes), [], vectors, ahead)
+        strip = Strip(axis.name, start, end, lanes, aligned=lanes)
+        self.vectorize(strip, [], carrying_nothing(body), ahead)
         self.emitter.close_scope()

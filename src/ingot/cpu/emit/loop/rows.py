@@ -8,8 +8,11 @@ later passes run.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ingot.emit.loop.body import LoopEmitter, divides
 from ingot.emit.loop.folds import Folding
+from ingot.emit.loop.gather_indices import carrying_nothing
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.kernel.ir import Axis, Pass
 from ingot.kernel.schedule.loop_schedule import JoinedRows
@@ -68,10 +71,7 @@ class JoinedRowsEmitter(LoopEmitter):
             narrow = f.trunc(f.as_value(count), lt.I32)
             mask = f.icmp("ult", numbers, f.splat(narrow, block))
 
-        def finish(_: list[Value]) -> list[Value]:
-            self._finish_rows(block, rooms)
-            return []
-
+        finish = carrying_nothing(partial(self._finish_rows, block, rooms))
         self._at(axis.name, low, Lanes(axis.name, block, mask, block), [], finish)
 
     def _fold_row(self, low: IndexValue, number: Value, rooms: list[_Room]) -> None:

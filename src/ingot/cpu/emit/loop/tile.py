@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingot.emit.loop.body import LoopEmitter, Strip, divides
+from ingot.emit.loop.gather_indices import carrying_nothing
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.squares import SquareTranspose
 from ingot.emit.values.types import memory_type, widen
@@ -95,13 +96,9 @@ class TiledLoopEmitter(LoopEmitter):
             f.for_range(whole, square, start=low, step=side)
 
         def across(start: IndexValue) -> Callable[[Value], object]:
-            def run(_: list[Value]) -> list[Value]:
-                body()
-                return []
-
             def one(number: Value) -> None:
                 self.emitter.names[tile.name] = number
-                self.vectorize(Strip(axis.name, start, high, side), [], run)
+                self.vectorize(Strip(axis.name, start, high, side), [], carrying_nothing(body))
 
             return one
 
@@ -149,12 +146,12 @@ class TiledLoopEmitter(LoopEmitter):
         emitter.close_scope()
 
         def row(number: Value) -> None:
-            def point(_: list[Value]) -> list[Value]:
+            def point() -> None:
                 tiles.bind(number)
                 body()
-                return []
 
             emitter.names[tile.name] = f.iadd(corner, number)
-            self._at(tiles.axis, start, Lanes(tiles.axis, tiles.side), [], point)
+            lanes = Lanes(tiles.axis, tiles.side)
+            self._at(tiles.axis, start, lanes, [], carrying_nothing(point))
 
         f.for_range(tiles.side, row)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ingot.emit.loop.body import LoopEmitter
+from ingot.emit.loop.gather_indices import carrying_nothing
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.squares import transpose
 from ingot.emit.values.types import memory_type, widen
@@ -46,16 +47,15 @@ class TransposedRowsEmitter(LoopEmitter):
         safe = f.imax(f.imin(high, f.isub(self.emitter.index(axis.extent), short)), low)
         whole = self._rounded(low, safe, shape.lanes)
 
-        def block(position: IndexValue, lanes: Lanes | None) -> list[Value]:
-            def run(_: list[Value]) -> list[Value]:
+        def block(position: IndexValue, lanes: Lanes | None) -> None:
+            def run() -> None:
                 self.columns = {}
                 if lanes is not None:
                     self._transpose(rooms, first.axes[0].name)
                     self.columns = rooms
                 body()
-                return []
 
-            return self._at(axis.name, position, lanes, [], run)
+            self._at(axis.name, position, lanes, [], carrying_nothing(run))
 
         lanes = Lanes(axis.name, shape.lanes)
         f.for_range(whole, lambda at: block(at, lanes), start=low, step=shape.lanes)
