@@ -94,19 +94,10 @@ class FastCalls:
             known = calls.get(id(function))
             if known is None:
                 known = self._start(function)
-            leaves: Any = args
-            key: Any = None
-            if not kwargs:
-                # Most calls have tensors only, and this is the fastest way to find that out.
-                try:
-                    key = tuple([(item._datatype_enum(), item._shape_tuple()) for item in args])
-                except AttributeError:
-                    key = None
-            if key is None:
-                found = key_of(args, kwargs)
-                if found is None:
-                    return original(function, *args, **kwargs)
-                key, leaves = found
+            found = key_of(args, kwargs)
+            if found is None:
+                return original(function, *args, **kwargs)
+            key, leaves = found
             call = known.get(key)
             if call is not None and self._ordinary_conditions():
                 result = call(*leaves) if leaves is args else call(*as_tensors(leaves))
