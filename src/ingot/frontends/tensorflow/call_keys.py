@@ -59,7 +59,7 @@ def _key(item: Any, leaves: list[Any]) -> Any:
         return item._datatype_enum(), item._shape_tuple()
     if kind in _PLAIN:
         return kind, item
-    if kind in _SEQUENCES:
+    if kind in _SEQUENCES or _is_named(kind):
         return kind, tuple([_key(element, leaves) for element in item])
     if kind is dict:
         return kind, tuple([(name, _key(element, leaves)) for name, element in item.items()])
@@ -68,6 +68,11 @@ def _key(item: Any, leaves: list[Any]) -> Any:
         leaves.append(item)
         return np.ndarray, item.dtype, item.shape
     raise _UnknownError
+
+
+def _is_named(kind: Any) -> bool:
+    """Whether a type is a named tuple."""
+    return hasattr(kind, "_fields") and tuple in kind.__mro__
 
 
 def as_tensors(leaves: Sequence[Any]) -> list[Any]:
@@ -90,8 +95,11 @@ def _replaced(item: Any, rest: Any) -> Any:
     kind = cast("Any", type(item))
     if kind in _PLAIN:
         return item
+    if _is_named(kind):
+        return kind._make([_replaced(element, rest) for element in item])
     if kind in _SEQUENCES:
-        return kind([_replaced(element, rest) for element in item])
+        made: Any = [_replaced(element, rest) for element in item]
+        return made if kind is list else tuple(made)
     if kind is dict:
         return {name: _replaced(element, rest) for name, element in item.items()}
     return next(rest)

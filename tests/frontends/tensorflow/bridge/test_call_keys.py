@@ -3,6 +3,7 @@
 
 import gc
 import weakref
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from ingot.frontends.tensorflow import call_keys
 X = np.array([1.0, 2.0, 3.0], np.float32)
 T = tf.constant(X)
 V = tf.Variable(2.0)
+Pair = namedtuple("Pair", "first second")
 
 
 @pytest.fixture
@@ -45,6 +47,7 @@ CALLS = {
     "plain values": ([T, 2, 0.5, True], {"k": 3.5}),
     "list": ([[T, 2 * T], (3 * T,)], {}),
     "dict": ([{"b": T, "a": 2 * T, "c": [X, {"d": 3.0}]}], {}),
+    "named tuple": ([Pair(T, [X])], {"k": Pair(second=2.0, first=T)}),
     "nothing in it": ([T, [], {}], {}),
     "the same twice": ([T, X, T, X], {"k": T}),
 }
@@ -71,6 +74,7 @@ def test_a_call_is_remembered(ordinary, name):
 
 def test_what_decides_the_trace_is_in_the_key():
     given = (0, False, 0.0, "0", None, [0], (0,), {"a": 0}, {"b": 0}, [[], 0], [0, []], [T], (T,))
+    given = (*given, (T, T), Pair(T, T))
     keys = {call_keys.key_of([item], {})[0] for item in given}
     assert len(keys) == len(given)
     assert call_keys.key_of([V], {}) is None
