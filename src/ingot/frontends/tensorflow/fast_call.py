@@ -2,24 +2,26 @@
 """Eager calls of compiled functions without TensorFlow's dispatch.
 
 TensorFlow spends tens of microseconds in Python to find the concrete function of a call. The
-patched `Function.__call__` remembers it: the key is the types and sizes of the tensors and the
-values of plain Python arguments, all positional. A remembered call is either native (machine code
-from EagerTensor to EagerTensor, for functions that touch no variable) or direct (TensorFlow's
-runtime runs the function by name).
+patched `Function.__call__` and `ConcreteFunction.__call__` remember it by the key of the call
+(`call_keys`). A remembered call is either native (machine code from EagerTensor to EagerTensor, for
+functions that touch no variable) or direct (TensorFlow's runtime runs the function by name).
 
-Invariants: a call is remembered only after it went the ordinary way without tracing, with exactly
-the tensors of the call as inputs; it is used only outside of graphs, tapes, device scopes,
-distribution strategies and op callbacks. Anything else, and any failure, goes the ordinary way.
+Invariants: a call is remembered only after it went the ordinary way without tracing. Which tensor
+goes where, TensorFlow says itself: it is called once more with tensors that are told apart, as far
+as the concrete function, which is not run. Remembered calls are used only outside of graphs, tapes,
+device scopes, distribution strategies and op callbacks. Anything else, and any failure, goes the
+ordinary way.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ingot.frontends.tensorflow.assertion_values import call_attributes
+from ingot.frontends.tensorflow.call_keys import as_tensors, key_of, with_leaves
 from ingot.frontends.tensorflow.modules import (
     atomic_function,
     context,
@@ -27,16 +29,16 @@ from ingot.frontends.tensorflow.modules import (
     execute,
     ops,
     pywrap_tfe,
+    tensorflow,
 )
 from ingot.frontends.tensorflow.native_calls import MAX_SIGNATURES, ORDINARY_WAY, Call
 from ingot.frontends.tensorflow.replacement import Replacement
 
-_PLAIN = (bool, int, str, type(None))
 _recorder = threading.local()
 
 
 class _Record:
-    """What happened in the ordinary call of a function."""
+    """What a concrete function would be called with."""
 
     __slots__ = ("captures", "concrete", "inputs")
 
@@ -58,42 +60,67 @@ class FastCalls:
 
     def function_call(self, original: Any) -> Any:
         """Return the `Function.__call__` that uses remembered calls."""
+        remembered = self._remembered(original)
+
+        def __call__(function: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if not function._jit_compile:
+                return original(function, *args, **kwargs)
+            return remembered(function, args, kwargs)
+
+        return __call__
+
+    def concrete_function_call(self, original: Any) -> Any:
+        """Return the `ConcreteFunction.__call__` that uses remembered calls."""
+        remembered = self._remembered(original)
+
+        def __call__(function: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if not hasattr(function._inference_function, "ingot_replacement"):
+                return original(function, *args, **kwargs)
+            return remembered(function, args, kwargs)
+
+        return __call__
+
+    def _remembered(self, original: Any) -> Any:
+        """Return `original`, which calls a function, by remembered calls where there are any."""
         calls = self._calls
         tape_is_empty = pywrap_tfe.TFE_Py_TapeSetIsEmpty
         thread_data = self._thread_data
 
-        def __call__(function: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if kwargs or not function._jit_compile or not tape_is_empty():
+        def run(function: Any, args: Any, kwargs: Any) -> Any:
+            if not tape_is_empty() or not thread_data.is_eager:
                 return original(function, *args, **kwargs)
-            if not thread_data.is_eager or thread_data.device_name or thread_data.op_callbacks:
+            if thread_data.device_name or thread_data.op_callbacks:
                 return original(function, *args, **kwargs)
             known = calls.get(id(function))
             if known is None:
                 known = self._start(function)
-            try:
-                key: Any = tuple([(item._datatype_enum(), item._shape_tuple()) for item in args])
-            except AttributeError:
-                key = self._mixed_key(args)
+            found = key_of(args, kwargs)
+            if found is None:
+                return original(function, *args, **kwargs)
+            key, leaves = found
             call = known.get(key)
             if call is not None and self._ordinary_conditions():
-                result = call(*args)
-                return original(function, *args) if result is ORDINARY_WAY else result
-            if key is not None and key not in known:
-                return self._call_and_remember(original, function, args, key, known)
-            return original(function, *args)
+                result = call(*leaves) if leaves is args else call(*as_tensors(leaves))
+                return original(function, *args, **kwargs) if result is ORDINARY_WAY else result
+            traced = _tracings(function)
+            result = original(function, *args, **kwargs)
+            is_new = key not in known and len(known) < MAX_SIGNATURES
+            if is_new and _tracings(function) == traced and self._ordinary_conditions():
+                known[key] = self._find(original, function, (args, kwargs), leaves)
+            return result
 
-        return __call__
+        return run
 
     def concrete_call(self, original: Any) -> Any:
         """Return the `ConcreteFunction._call_flat` that tells the recorder what is called."""
 
         def _call_flat(function: Any, tensor_inputs: Any, captured_inputs: Any) -> Any:
             record: _Record | None = getattr(_recorder, "record", None)
-            if record is not None:
-                _recorder.record = None
-                record.concrete, record.inputs = function, tensor_inputs
-                record.captures = captured_inputs
-            return original(function, tensor_inputs, captured_inputs)
+            if record is None:
+                return original(function, tensor_inputs, captured_inputs)
+            record.concrete, record.inputs = function, tensor_inputs
+            record.captures = captured_inputs
+            return None
 
         return _call_flat
 
@@ -109,63 +136,56 @@ class FastCalls:
             or self._global_graph._distribution_strategy_stack
         )
 
-    def _mixed_key(self, args: Sequence[Any]) -> Any:
-        """Return the key of tensors among plain values, or None if something else is there."""
-        key: list[Any] = []
-        for item in args:
-            if type(item) is self._tensor_type:
-                key.append((item._datatype_enum(), item._shape_tuple()))
-            elif type(item) in _PLAIN:
-                key.append((type(item), item))
-            else:
-                return None
-        return tuple(key)
-
-    def _call_and_remember(
+    def _find(
         self,
         original: Any,
         function: Any,
-        args: Sequence[Any],
-        key: Any,
-        known: dict[Any, Call | None],
-    ) -> Any:
-        traced = function.experimental_get_tracing_count()
-        record = _recorder.record = _Record()
+        arguments: tuple[Sequence[Any], Mapping[str, Any]],
+        leaves: Sequence[Any],
+    ) -> Call | None:
+        """Return the call to remember for arguments like these; None if it goes the ordinary way.
+
+        Args:
+            original: calls the function.
+            function: what is called; it was already traced for these arguments.
+            arguments: positional ones and keywords.
+            leaves: the tensors and arrays in them.
+        """
+        record = _Record()
         try:
-            result = original(function, *args)
+            tensors = as_tensors(leaves)
+            different = [tensorflow.identity(item) for item in tensors]
+            args, kwargs = with_leaves(*arguments, different)
+            _recorder.record = record
+            original(function, *args, **kwargs)
+        except (TypeError, ValueError):
+            # An array of another type than the signature's: TensorFlow converts it, not a tensor.
+            return None
         finally:
             _recorder.record = None
-        ordinary = self._ordinary_conditions() and len(known) < MAX_SIGNATURES
-        if ordinary and function.experimental_get_tracing_count() == traced:
-            sources = self._sources(args, record)
-            if sources is not None:
-                known[key] = _make_call(record, sources, args)
-        return result
+        sources = self._sources(different, record)
+        return None if sources is None else _make_call(record, sources, tensors)
 
-    def _sources(self, args: Sequence[Any], record: _Record) -> list[int | Any] | None:
-        """Return, per flat input, the argument that it is or the captured tensor.
+    def _sources(self, tensors: Sequence[Any], record: _Record) -> list[int | Any] | None:
+        """Return, per flat input, the index of the tensor that it is, or the captured tensor.
 
-        None if that cannot be told: a converted argument, a late capture. Inputs are in the order
-        of the arguments, so the same tensor is found again behind where it was found.
+        None if that cannot be told: a converted argument, a late capture.
         """
         concrete = record.concrete
         if concrete is None or concrete._func_graph.deferred_external_captures:
             return None
-        indices: dict[int, list[int]] = {}
-        for at, item in enumerate(args):
-            if type(item) is self._tensor_type:
-                indices.setdefault(id(item), []).append(at)
-        if len(record.inputs) != sum(map(len, indices.values())):
+        indices = {id(item): at for at, item in enumerate(tensors)}
+        if any(id(item) not in indices for item in record.inputs):
             return None
-        sources: list[int | Any] = []
-        for item in record.inputs:
-            found = indices.get(id(item))
-            if not found:
-                return None
-            sources.append(found.pop(0))
         if any(type(item) is not self._tensor_type for item in record.captures):
             return None
-        return [*sources, *record.captures]
+        return [*(indices[id(item)] for item in record.inputs), *record.captures]
+
+
+def _tracings(function: Any) -> int:
+    """Return how often a function was traced; a concrete function never is again."""
+    count = getattr(function, "experimental_get_tracing_count", None)
+    return 0 if count is None else count()
 
 
 def _make_call(record: _Record, sources: list[int | Any], args: Sequence[Any]) -> Call | None:

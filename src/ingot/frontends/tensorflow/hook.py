@@ -167,6 +167,7 @@ def _replace_all(compiler: Compiler, strict: bool) -> None:
     replace(gen_list_ops, "tensor_list_length", known_length)
     replace(gen_list_ops, "tensor_list_element_shape", known_element_shape)
     replace(concrete_function, "ConcreteFunction._call_flat", calls.concrete_call)
+    replace(concrete_function, "ConcreteFunction.__call__", calls.concrete_function_call)
     replace(polymorphic_function, "Function.__call__", calls.function_call)
     replace(atomic_function, "AtomicFunction.call_flat", _one_op_call)
     replace(atomic_function, "InterpolateRuntimeError.interpolate", keep_own_text)

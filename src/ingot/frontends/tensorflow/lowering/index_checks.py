@@ -109,7 +109,7 @@ def assert_sorted(b: TensorBuilder, numbers: Instruction) -> None:
 def assert_ascending(b: TensorBuilder, indices: Instruction, dims: Sizes) -> None:
     """Let the program fail unless the rows of `indices` are in row-major order, and no two equal.
 
-    There is at least one.
+    They are not negative.
     """
     found = row_major(b, indices, dims)
     _assert_neighbours(b, found, "LE", "an index is out of order")
@@ -117,6 +117,8 @@ def assert_ascending(b: TensorBuilder, indices: Instruction, dims: Sizes) -> Non
 
 
 def _assert_neighbours(b: TensorBuilder, numbers: Instruction, direction: str, text: str) -> None:
-    (count,) = numbers.shape.dims
-    before, after = b.sliced(numbers, 0, 0, count - 1), b.sliced(numbers, 0, 1, count)
-    assert_everywhere(b, b.compare(before, after, direction=direction), text)
+    """Let the program fail unless -1 and the numbers, which are not negative, compare so."""
+    below = b.scalar(-1, numbers.shape.dtype)
+    # The number before each: a vector of as many, of none too.
+    before = b.emit("pad", numbers, below, padding=((1, -1, 0),))
+    assert_everywhere(b, b.compare(before, numbers, direction=direction), text)

@@ -117,7 +117,7 @@ def _to_dense(op: Op) -> Value:
     inside = vectors_are_inside(b, indices, dims)
     text = f"indices are out of bounds: need 0 <= index < [{dims_text(dims)}]"
     assert_everywhere(b, inside, text)
-    if count != 0 and op.attribute("validate_indices", True):
+    if op.attribute("validate_indices", True):
         assert_ascending(b, indices, dims)
     return scatter_nd(op, "update", b.spread(op.tensor(3), dims), indices, op.tensor(2))
 
