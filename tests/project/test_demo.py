@@ -77,4 +77,4 @@ def test_the_demo_runs_without_a_terminal():
     assert re.search(r"training_step: held-out accuracy +0\.9[1-9]", result.stdout)
     assert re.search(r"keras_mlp: losses, 100 steps \* +within \d\.\de-0[5-9]", result.stdout)
     assert "pass over [@0 < 1048576]" in result.stdout
-    assert re.search(r"fadd contract <\d+ x float>", result.stdout)
+    assert re.search(r"@llvm\.fmuladd\.v\d+f32", result.stdout)
