@@ -97,6 +97,22 @@ def test_equal_draws_of_a_training_step_are_draws_of_their_own(name):
     assert_same(pair, X.clone().requires_grad_(), grad=True, dynamic=True)
 
 
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("rate", [0.1, 0.35, 1.0])
+def test_bits_of_dropout_are_those_of_eager(kind, rate):
+    """The scale is rounded to the type before it meets the values, and so in the gradient."""
+    torch._dynamo.reset()
+    x = torch.linspace(-3, 3, 1001).to(kind)
+    x[:3] = torch.tensor([torch.inf, torch.nan, -0.0])
+    runs = []
+    for call in (functional.dropout, torch.compile(functional.dropout, backend="ingot")):
+        torch.manual_seed(5)
+        given = x.clone().requires_grad_()
+        made = call(given, rate)
+        runs.append((made.detach(), *torch.autograd.grad(made, given, x.flip(0))))
+    torch.testing.assert_close(*runs, rtol=0, atol=0, equal_nan=True)
+
+
 def test_draws_of_a_symbolic_size_are_those_of_eager():
     def draw(x):
         return functional.dropout(x.sin(), 0.4).sum(0) + torch.rand(x.shape[1])

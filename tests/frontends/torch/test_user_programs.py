@@ -146,3 +146,18 @@ def test_steps_of_optimizers(name):
             step()
         runs.append([item.detach() for item in model.parameters()])
     assert_results(*runs, rtol=1e-5, atol=1e-6)
+
+
+def test_an_encoder_gives_what_eager_gives_where_nothing_is_hidden():
+    """Eager's inference gives zeros at hidden elements; TorchDynamo traces the ordinary layers."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2).eval()
+    x, hidden = torch.randn(3, 6, 16), torch.arange(6) >= torch.tensor([[4], [2], [6]])
+    compiled = torch.compile(model, backend="ingot", fullgraph=True)
+    with torch.no_grad():
+        got, want = (each(x, src_key_padding_mask=hidden) for each in (compiled, model))
+    assert_results(got[~hidden], want[~hidden], rtol=1e-4, atol=1e-5)
+    assert not want[hidden].any()
+    assert got[hidden].all()

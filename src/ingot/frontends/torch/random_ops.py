@@ -165,7 +165,7 @@ def _empty_like(graph: Any, value: Any, origin: Node) -> Node:
 def _expand_dropout(graph: Any, draw: _Draw) -> None:
     """Replace `native_dropout` by the mask, which is drawn, and products with it.
 
-    It follows PyTorch's kernel, `aten/src/ATen/native/Dropout.cpp`.
+    As PyTorch's kernel and its gradient do, the scale is rounded to the type of the values.
     """
     node, x, kept = draw.node, draw.args[0], 1.0 - draw.args[1]
     mask = draw.drawn
@@ -174,11 +174,11 @@ def _expand_dropout(graph: Any, draw: _Draw) -> None:
     with graph.inserting_before(node):
         storage = _empty_like(graph, mask.meta["val"], mask)
     draw.replace(_ATEN.bernoulli_.float, storage, kept)
-    with graph.inserting_after(mask):
-        chosen = graph.call_function(_ATEN.mul.Tensor, (x, mask))
-    with graph.inserting_after(chosen):
-        scaled = graph.call_function(_ATEN.mul.Tensor, (chosen, 1.0 / kept if kept else 0.0))
-    for made in (chosen, scaled):
+    with graph.inserting_before(mask.next):
+        chosen = graph.call_function(_ATEN._to_copy.default, (mask,), {"dtype": value.dtype})
+        factor = graph.call_function(_ATEN.mul.Tensor, (chosen, 1.0 / kept if kept else 0.0))
+        scaled = graph.call_function(_ATEN.mul.Tensor, (x, factor))
+    for made in (chosen, factor, scaled):
         made.meta["val"] = value
         made.meta["stack_trace"] = mask.meta.get("stack_trace")
     for number, replacement in enumerate((scaled, mask)):
