@@ -37,6 +37,7 @@ from ingot.kernel.schedule.loop_schedule import (
     JoinedRows,
     LoopSchedule,
     Pieces,
+    RowNest,
     SplitReduction,
     SquareTiles,
     StagedUpdates,
@@ -85,7 +86,7 @@ def form_of(
     are written out keep their extents; beside them it matters whether blocks are whole.
     """
     strategy = schedule.strategy
-    if kernel.symbols or kernel.local_buffers or isinstance(strategy, Pieces | GatheredRows):
+    if kernel.symbols or kernel.local_buffers or isinstance(strategy, Pieces | GatheredRows | RowNest):
         return None
     is_staged = isinstance(strategy, StagedUpdates)
     if is_staged and schedule.units != 1:
@@ -138,7 +139,7 @@ def _words(strategy: Strategy) -> list[str]:
             return ["rows"]
         case InLanes(copies=copies):
             return ["copies"] * copies
-        case Pieces() | GatheredRows():
+        case Pieces() | GatheredRows() | RowNest():
             return []
 
 

@@ -13,6 +13,7 @@ extents alone, never on the number of threads, so results do not either.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from ingot.hlo import dim
@@ -34,6 +35,7 @@ from ingot.kernel.schedule.loop_schedule import (
     JoinedRows,
     LoopSchedule,
     Pieces,
+    RowNest,
     SplitReduction,
     SquareTiles,
     StagedUpdates,
@@ -44,12 +46,14 @@ from ingot.kernel.schedule.piece_loops import bands_of
 from ingot.kernel.schedule.pieces import cut_axes
 from ingot.kernel.schedule.request import LoopRequest
 from ingot.kernel.schedule.row_folds import rows_together
+from ingot.kernel.schedule.row_nests import row_nest
 from ingot.kernel.schedule.serial import bits_of_updates
+from ingot.kernel.schedule.shares import block_of
 from ingot.kernel.schedule.splits import split_of
 from ingot.kernel.schedule.streams import streamed_rows
 from ingot.kernel.schedule.tiles import LANE_BITS, SIDE_TILES, tiles_of
 from ingot.kernel.schedule.transposed_rows import UNIT_BLOCKS, transposed_rows
-from ingot.kernel.schedule.work import chunks_of, computes_little
+from ingot.kernel.schedule.work import chunks_of, computes_little, share, unit_work
 from ingot.llvm.machine_model import Vectors
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import record, replace
@@ -198,6 +202,30 @@ def _match_pieces(request: LoopRequest) -> LoopSchedule | str:
     return _in_lanes(request, pieces, Effort.MEMORY_BOUND if copies else request.effort)
 
 
+def _match_nest(request: LoopRequest) -> LoopSchedule | str:
+    if request.axis is None:
+        return ALONG_PASSES
+    if not request.has_whole_registers or request.streams:
+        return "it has one lane, or does nothing but wait for memory"
+    kernel, axis = request.kernel, request.axis
+    strategy = row_nest(kernel, axis, request.grid_lanes.lanes)
+    if isinstance(strategy, str):
+        return strategy
+    first, *inner = (*strategy.axes, axis)
+    points = math.prod(item.extent for item in inner if isinstance(item.extent, int))
+    rows = block_of(first.extent, unit_work(kernel) * points, share(kernel), 1)
+    others = [item for item in kernel.grid if item == first or item not in strategy.axes]
+    units = request.units((first,), rows, tuple(others[:-1]))
+    return LoopSchedule(
+        axis,
+        (request.grid_lanes.lanes,) * len(kernel.passes),
+        *request.dealt(replace(units, points=units.points * points)),
+        strategy,
+        large_buffers=large_buffers(kernel),
+        effort=request.effort,
+    )
+
+
 def _match_split(request: LoopRequest) -> LoopSchedule | str:
     axis, in_turn = request.axis, 0
     if axis is not None and not request.grid_lanes.gather_bits:
@@ -247,6 +275,7 @@ LOOP_STRATEGIES: Mapping[type[Strategy], Callable[[LoopRequest], LoopSchedule | 
     StagedUpdates: _match_staged,
     SquareTiles: _match_tiles,
     Pieces: _match_pieces,
+    RowNest: _match_nest,
     SplitReduction: _match_split,
     InLanes: _match_lanes,
 }

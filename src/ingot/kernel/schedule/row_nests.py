@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Short rows in a nest of loops: rows of a known length in whole and narrower vectors, no masks.
+
+Patches of an image, heads of attention, repeated pixels: a result whose rows are a few elements
+beside each other in memory, each row from somewhere else. A unit walks the rows around them in
+loops of its own, so that addresses grow by steps and nothing is divided. A row is written out at
+positions that are known: 17 elements are 16 and 1, and each lane knows its place in a pattern.
+
+Invariant: the parts cover each row; they overlap only where no element is read that was written.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim
+from ingot.kernel.expr import walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import Axis, LoopKernel
+from ingot.kernel.schedule.lane_counts import is_expensive
+from ingot.kernel.schedule.lane_offsets import cover, lane_offsets, runs
+from ingot.kernel.schedule.loop_schedule import RowNest
+
+LONGEST_ROW = 256
+"""Elements of a row at most: along longer ones a unit is worth its divisions."""
+
+MOST_PARTS = 8
+"""Vectors of a row at most."""
+
+MOST_NODES = 250
+"""Expressions of all copies of a row together, at most."""
+
+MOST_COPIES = 8
+"""Vectors that are written out at most where rows around are few: a repeated row is read once."""
+
+LEAST_UNIT = 4096
+"""Elements of a unit at least, if the grid has them."""
+
+MOST_PICKED = 4
+"""Vectors that a part picks its elements from, and runs that it reads, at most."""
+
+Part = tuple[int, int]
+"""Position of the first lane in a row, and number of lanes."""
+
+
+def row_nest(kernel: LoopKernel, axis: Axis, lanes: int) -> RowNest | str:
+    """Return how the rows along a kernel's last axis are walked, or why they are not.
+
+    Args:
+        kernel: the kernel.
+        axis: the axis of the grid that lanes run along.
+        lanes: how many lanes would; a power of two.
+    """
+    if kernel.serial or kernel.local_buffers or any(item.axes for item in kernel.passes):
+        return "its points have loops or an order"
+    if len(kernel.grid) < 2 or axis != kernel.grid[-1]:
+        return "its rows are not the last axis of several"
+    length = axis.extent
+    if not isinstance(length, int) or not 1 < length <= LONGEST_ROW:
+        return f"rows do not have 2 to {LONGEST_ROW} elements"
+    nodes = tuple(walk(kernel.exprs))
+    if any(map(is_expensive, nodes)):
+        return "expensive functions fill whole registers"
+    stores = [store for item in kernel.passes for store in item.stores]
+    if not all(one.is_simple and coefficient(one.index, axis.name) == 1 for one in stores):
+        return "it does not write rows from end to end"
+    parts = parts_of(length, lanes, may_overlap=_may_overlap(kernel))
+    if len(parts) > MOST_PARTS or len(parts) * len(nodes) > MOST_NODES:
+        return "its rows are too much code"
+    if not all(_is_known(kernel, axis.name, part) for part in parts):
+        return "lanes do not know their places"
+    axes = _axes_around(kernel, length)
+    copies = len(parts)
+    written = 0
+    for item in reversed(axes[1:]):
+        assert isinstance(item.extent, int), "only the first axis may have a symbolic extent"
+        copies *= item.extent
+        if copies > MOST_COPIES or copies * len(nodes) > MOST_NODES:
+            break
+        written += 1
+    return RowNest(axes, parts, written)
+
+
+def parts_of(length: int, lanes: int, *, may_overlap: bool) -> tuple[Part, ...]:
+    """Return the parts of a row: vectors of `lanes`, then narrower ones.
+
+    Where they may overlap, the last one begins sooner if that saves more than one.
+    """
+    parts: list[Part] = []
+    at = 0
+    while at < length:
+        rest = length - at
+        width = min(lanes, 1 << rest.bit_length() - 1)
+        wider = 2 * width
+        if may_overlap and rest.bit_count() > 2 and wider <= min(lanes, length) and rest < wider:
+            parts.append((length - wider, wider))
+            break
+        parts.append((at, width))
+        at += width
+    return tuple(parts)
+
+
+def _may_overlap(kernel: LoopKernel) -> bool:
+    """Whether an element may be computed twice: nothing that was written is read again.
+
+    A result may have the memory of an operand that is read, element by element, where it is stored.
+    """
+    stores = [store for item in kernel.passes for store in item.stores]
+    written, places = {one.buffer for one in stores}, {one.index for one in stores}
+    loads = [node.payload for node in walk(kernel.exprs) if node.op == "load"]
+    return not any(one.buffer in written or one.index in places for one in loads)
+
+
+def _is_known(kernel: LoopKernel, name: str, part: Part) -> bool:
+    """Whether each load of a part is of vectors, or of lanes out of a few of them."""
+    start, lanes = part
+    for load in walk(kernel.exprs):
+        if load.op != "load" or lanes == 1:
+            continue
+        if load.payload.masked or any(name in value.axes for value in load.args):
+            return False
+        where = dim.substitute(load.payload.index, {name: Dim.symbol(name) + start})
+        offsets = lane_offsets(where, name, lanes, 0)
+        if offsets is None:
+            return False
+        if any(offsets) and runs(offsets, MOST_PICKED) is None:
+            if cover(offsets, MOST_PICKED) is None:
+                return False
+    return True
+
+
+def _axes_around(kernel: LoopKernel, length: int) -> tuple[Axis, ...]:
+    """Return the axes around rows that a unit walks, outermost first."""
+    *_, last, _ = kernel.grid
+    axes: list[Axis] = [last]
+    for axis in reversed(kernel.grid[:-2]):
+        inner = [one.extent for one in axes if isinstance(one.extent, int)]
+        if len(inner) < len(axes) or math.prod(inner) * length >= LEAST_UNIT:
+            break
+        axes.insert(0, axis)
+    return tuple(axes)
