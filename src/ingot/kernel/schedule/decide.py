@@ -26,7 +26,12 @@ from ingot.kernel.schedule.gathers import (
     gathers,
     lanes_of_short_row,
 )
-from ingot.kernel.schedule.lane_counts import is_chain, lanes_of_row, results_of_register
+from ingot.kernel.schedule.lane_counts import (
+    is_chain,
+    lanes_of_row,
+    most_lanes,
+    results_of_register,
+)
 from ingot.kernel.schedule.large_buffers import large_buffers
 from ingot.kernel.schedule.loop_schedule import (
     Effort,
@@ -205,10 +210,11 @@ def _match_pieces(request: LoopRequest) -> LoopSchedule | str:
 def _match_nest(request: LoopRequest) -> LoopSchedule | str:
     if request.axis is None:
         return ALONG_PASSES
-    if not request.has_whole_registers or request.streams:
+    if request.grid_lanes.lanes == 1 or request.streams:
         return "it has one lane, or does nothing but wait for memory"
     kernel, axis = request.kernel, request.axis
-    strategy = row_nest(kernel, axis, request.grid_lanes.lanes)
+    lanes = most_lanes(kernel, request.vectors, axis.extent, wide=False)
+    strategy = row_nest(kernel, axis, lanes)
     if isinstance(strategy, str):
         return strategy
     first, *inner = (*strategy.axes, axis)
@@ -218,7 +224,7 @@ def _match_nest(request: LoopRequest) -> LoopSchedule | str:
     units = request.units((first,), rows, tuple(others[:-1]))
     return LoopSchedule(
         axis,
-        (request.grid_lanes.lanes,) * len(kernel.passes),
+        (lanes,) * len(kernel.passes),
         *request.dealt(replace(units, points=units.points * points)),
         strategy,
         large_buffers=large_buffers(kernel),
