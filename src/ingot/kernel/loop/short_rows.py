@@ -54,7 +54,7 @@ def join_short_rows(kernel: LoopKernel) -> LoopKernel:
         return kernel
     stores = [store for item in kernel.passes for store in item.stores]
     are_dense = all(
-        store.is_simple
+        store.is_once
         and coefficient(store.index, inner.name) == 1
         and walks_as_one(store.index, outer, inner)
         for store in stores
