@@ -86,7 +86,11 @@ def form_of(
     are written out keep their extents; beside them it matters whether blocks are whole.
     """
     strategy = schedule.strategy
-    if kernel.symbols or kernel.local_buffers or isinstance(strategy, Pieces | GatheredRows | RowNest):
+    if (
+        kernel.symbols
+        or kernel.local_buffers
+        or isinstance(strategy, Pieces | GatheredRows | RowNest)
+    ):
         return None
     is_staged = isinstance(strategy, StagedUpdates)
     if is_staged and schedule.units != 1:

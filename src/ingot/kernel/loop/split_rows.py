@@ -39,9 +39,7 @@ def split_rows(kernel: LoopKernel) -> LoopKernel:
     """
     if not kernel.grid or kernel.serial or any(item.axes for item in kernel.passes):
         return kernel
-    row = kernel.grid[-1]
-    is_short = isinstance(row.extent, int) and row.extent < LANES
-    if _knows_places(kernel, row) and not is_short:
+    if _knows_places(kernel, kernel.grid[-1]):
         return kernel
     made = split_into_rows(kernel)
     if made is kernel or _refuses(made):
@@ -56,8 +54,10 @@ def _refuses(kernel: LoopKernel) -> bool:
 
 
 def _knows_places(kernel: LoopKernel, axis: Axis) -> bool:
-    """Whether lanes along an axis read elements at known distances, in a few vectors."""
+    """Whether lanes along an axis, which fills them, read elements at known distances."""
     lanes = lanes_of_rows(kernel, axis, LANES, REGISTER)
+    if isinstance(axis.extent, int) and axis.extent < lanes:
+        return False
     for load in walk(kernel.exprs):
         if load.op != "load" or axis.name not in symbols_of((load.payload.index,)):
             continue

@@ -66,6 +66,8 @@ def row_nest(kernel: LoopKernel, axis: Axis, lanes: int) -> RowNest | str:
     if not all(one.is_simple and coefficient(one.index, axis.name) == 1 for one in stores):
         return "it does not write rows from end to end"
     parts = parts_of(length, lanes, may_overlap=_may_overlap(kernel))
+    if len(kernel.grid) == 2 and all(count == lanes for _, count in parts):
+        return "its rows are whole vectors, and units divide nothing"
     if len(parts) > MOST_PARTS or len(parts) * len(nodes) > MOST_NODES:
         return "its rows are too much code"
     if not all(_is_known(kernel, axis.name, part) for part in parts):
