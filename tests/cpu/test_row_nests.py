@@ -50,7 +50,7 @@ def arrays_of(made: ingot.Module) -> list[np.ndarray]:
     found = []
     for each in made.entry.parameters:
         element = each.shape.dtype.numpy
-        values = generator.integers(0, 100, [int(size) for size in each.shape.dims])
+        values = generator.integers(0, 100, each.shape.dims)
         if element.kind in "fc":
             values = np.where(
                 values < len(special), np.take(special, values % len(special)), values

@@ -19,7 +19,7 @@ from ingot.kernel.loop.axis_runs import walks_as_one
 from ingot.kernel.loop.collapse import collapse, indices_of
 from ingot.kernel.loop.short_rows import joined_rows, lanes_of_rows
 from ingot.kernel.loop.split_axes import split_into_rows
-from ingot.kernel.schedule.lane_offsets import cover, lane_offsets, runs
+from ingot.kernel.schedule.lane_offsets import is_near, lane_offsets
 from ingot.kernel.schedule.row_nests import MOST_PICKED, row_nest
 
 LANES, REGISTER = 16, 8
@@ -62,9 +62,7 @@ def _knows_places(kernel: LoopKernel, axis: Axis) -> bool:
         if load.op != "load" or axis.name not in symbols_of((load.payload.index,)):
             continue
         offsets = lane_offsets(load.payload.index, axis.name, lanes, lanes)
-        if offsets is None:
-            return False
-        if any(offsets) and not runs(offsets, MOST_PICKED) and not cover(offsets, MOST_PICKED):
+        if offsets is None or not is_near(offsets, MOST_PICKED):
             return False
     return True
 

@@ -19,7 +19,7 @@ from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.lane_counts import is_expensive
-from ingot.kernel.schedule.lane_offsets import cover, lane_offsets, runs
+from ingot.kernel.schedule.lane_offsets import is_near, lane_offsets
 from ingot.kernel.schedule.loop_schedule import RowNest
 
 LONGEST_ROW = 256
@@ -52,36 +52,51 @@ def row_nest(kernel: LoopKernel, axis: Axis, lanes: int) -> RowNest | str:
         axis: the axis of the grid that lanes run along.
         lanes: how many lanes would; a power of two.
     """
-    if kernel.serial or kernel.local_buffers or any(item.axes for item in kernel.passes):
-        return "its points have loops or an order"
-    if len(kernel.grid) < 2 or axis != kernel.grid[-1]:
-        return "its rows are not the last axis of several"
-    length = axis.extent
-    if not isinstance(length, int) or not 1 < length <= LONGEST_ROW:
-        return f"rows do not have 2 to {LONGEST_ROW} elements"
-    nodes = tuple(walk(kernel.exprs))
-    if any(map(is_expensive, nodes)):
-        return "expensive functions fill whole registers"
-    stores = [store for item in kernel.passes for store in item.stores]
-    if not all(one.is_simple and coefficient(one.index, axis.name) == 1 for one in stores):
-        return "it does not write rows from end to end"
+    refusal = _refusal(kernel, axis)
+    if refusal:
+        return refusal
+    length = _known(axis)
     parts = parts_of(length, lanes, may_overlap=_may_overlap(kernel))
-    if len(kernel.grid) == 2 and all(count == lanes for _, count in parts):
+    count = len(tuple(walk(kernel.exprs)))
+    if len(kernel.grid) == 2 and all(each == lanes for _, each in parts):
         return "its rows are whole vectors, and units divide nothing"
-    if len(parts) > MOST_PARTS or len(parts) * len(nodes) > MOST_NODES:
+    if len(parts) > MOST_PARTS or len(parts) * count > MOST_NODES:
         return "its rows are too much code"
     if not all(_is_known(kernel, axis.name, part) for part in parts):
         return "lanes do not know their places"
     axes = _axes_around(kernel, length)
-    copies = len(parts)
-    written = 0
-    for item in reversed(axes[1:]):
-        assert isinstance(item.extent, int), "only the first axis may have a symbolic extent"
-        copies *= item.extent
-        if copies > MOST_COPIES or copies * len(nodes) > MOST_NODES:
-            break
-        written += 1
-    return RowNest(axes, parts, written)
+    most = min(MOST_COPIES, MOST_NODES // count)
+    return RowNest(axes, parts, _written(axes[1:], len(parts), most))
+
+
+def _refusal(kernel: LoopKernel, axis: Axis) -> str:
+    """Return why a kernel has no rows to be walked along its axis, or nothing."""
+    if kernel.serial or kernel.local_buffers or any(item.axes for item in kernel.passes):
+        return "its points have loops or an order"
+    if len(kernel.grid) < 2 or axis != kernel.grid[-1]:
+        return "its rows are not the last axis of several"
+    if not isinstance(axis.extent, int) or not 1 < axis.extent <= LONGEST_ROW:
+        return f"rows do not have 2 to {LONGEST_ROW} elements"
+    if any(map(is_expensive, walk(kernel.exprs))):
+        return "expensive functions fill whole registers"
+    stores = [store for item in kernel.passes for store in item.stores]
+    if not all(one.is_simple and coefficient(one.index, axis.name) == 1 for one in stores):
+        return "it does not write rows from end to end"
+    return ""
+
+
+def _known(axis: Axis) -> int:
+    assert isinstance(axis.extent, int), "rows and the axes inside of a nest have known extents"
+    return axis.extent
+
+
+def _written(axes: tuple[Axis, ...], copies: int, most: int) -> int:
+    """Return how many of the innermost axes are written out: up to `most` copies of a vector."""
+    for written, axis in enumerate(reversed(axes)):
+        copies *= _known(axis)
+        if copies > most:
+            return written
+    return len(axes)
 
 
 def parts_of(length: int, lanes: int, *, may_overlap: bool) -> tuple[Part, ...]:
@@ -124,11 +139,8 @@ def _is_known(kernel: LoopKernel, name: str, part: Part) -> bool:
             return False
         where = dim.substitute(load.payload.index, {name: Dim.symbol(name) + start})
         offsets = lane_offsets(where, name, lanes, 0)
-        if offsets is None:
+        if offsets is None or not is_near(offsets, MOST_PICKED):
             return False
-        if any(offsets) and runs(offsets, MOST_PICKED) is None:
-            if cover(offsets, MOST_PICKED) is None:
-                return False
     return True
 
 
