@@ -33,7 +33,18 @@ SHUFFLED = """x = T[3,4,3,3,K] parameter(0)
   rows = T[3,3,4,3,K] broadcast(y), dimensions={4}
   s = T[3,3,4,3,K] OP(t, rows)
   ROOT r = T[108,K] reshape(s)"""
-PROGRAMS = {"heads": HEADS, "patches": PATCHES, "repeated": REPEATED, "shuffled": SHUFFLED}
+PADDED = """x = T[3,9,K] parameter(0)
+  y = T[3,20,K] parameter(1)
+  zero = T[] constant(0)
+  p = T[3,20,K] pad(x, zero), padding=0_0x1_2_1x0_0
+  ROOT r = T[3,20,K] OP(p, y)"""
+PROGRAMS = {
+    "padded": PADDED,
+    "heads": HEADS,
+    "patches": PATCHES,
+    "repeated": REPEATED,
+    "shuffled": SHUFFLED,
+}
 
 
 def module(program: str, element: str, length: int) -> ingot.Module:

@@ -280,8 +280,8 @@ LOOP_STRATEGIES: Mapping[type[Strategy], Callable[[LoopRequest], LoopSchedule | 
     JoinedRows: _match_joined,
     StagedUpdates: _match_staged,
     SquareTiles: _match_tiles,
-    Pieces: _match_pieces,
     RowNest: _match_nest,
+    Pieces: _match_pieces,
     SplitReduction: _match_split,
     InLanes: _match_lanes,
 }
