@@ -35,7 +35,7 @@ SHUFFLED = """x = T[3,4,3,3,K] parameter(0)
   ROOT r = T[108,K] reshape(s)"""
 PADDED = """x = T[3,9,K] parameter(0)
   y = T[3,20,K] parameter(1)
-  zero = T[] constant(0)
+  zero = T[] parameter(2)
   p = T[3,20,K] pad(x, zero), padding=0_0x1_2_1x0_0
   ROOT r = T[3,20,K] OP(p, y)"""
 PROGRAMS = {

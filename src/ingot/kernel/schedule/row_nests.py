@@ -18,6 +18,7 @@ from ingot.hlo.dim import Dim
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
+from ingot.kernel.loop.collapse import CHOICES
 from ingot.kernel.schedule.lane_counts import is_expensive
 from ingot.kernel.schedule.lane_offsets import is_near, lane_offsets
 from ingot.kernel.schedule.loop_schedule import RowNest
@@ -44,6 +45,9 @@ MOST_MASKS = 4
 """Comparisons that say which rows are read, at most: padded rows took 0.6 to 0.8 of the time that
 their pieces take, those of an associative scan, chosen by a dozen, 1.2 (AMD EPYC with AVX2)."""
 
+LONGEST_MASKED = 32
+"""Elements of a row at most if masks say whether it is read."""
+
 Part = tuple[int, int]
 """Position of the first lane in a row, and number of lanes."""
 
@@ -66,7 +70,7 @@ def row_nest(kernel: LoopKernel, axis: Axis, lanes: int) -> RowNest | str:
         return "its rows are whole vectors, and units divide nothing"
     if len(parts) > MOST_PARTS or len(parts) * count > MOST_NODES:
         return "its rows are too much code"
-    if sum(1 for node in walk(kernel.exprs) if node.op == "compare") > MOST_MASKS:
+    if _has_pieces(kernel, length):
         return "masks of rows are better known in pieces"
     if not all(_is_known(kernel, axis.name, part) for part in parts):
         return "lanes do not know their places"
@@ -89,6 +93,20 @@ def _refusal(kernel: LoopKernel, axis: Axis) -> str:
     if not all(one.is_simple and coefficient(one.index, axis.name) == 1 for one in stores):
         return "it does not write rows from end to end"
     return ""
+
+
+def _has_pieces(kernel: LoopKernel, length: int) -> bool:
+    """Whether loops of their own for the pieces where masks are known are the better ones.
+
+    So it is where rows are long, where they are only moved, in one piece with those beside them,
+    and where each row would ask many masks.
+    """
+    nodes = tuple(walk(kernel.exprs))
+    masks = sum(1 for node in nodes if node.op == "compare")
+    is_static = all(isinstance(axis.extent, int) for axis in kernel.grid)
+    is_move = all(node.op in CHOICES for node in nodes)
+    is_short = length <= LONGEST_MASKED and is_static
+    return masks > 0 and (masks > MOST_MASKS or is_move or not is_short)
 
 
 def _known(axis: Axis) -> int:
