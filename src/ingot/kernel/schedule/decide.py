@@ -219,7 +219,9 @@ def _match_nest(request: LoopRequest) -> LoopSchedule | str:
         return strategy
     first, *inner = (*strategy.axes, axis)
     points = math.prod(item.extent for item in inner if isinstance(item.extent, int))
-    rows = block_of(first.extent, unit_work(kernel) * points, share(kernel), 1)
+    work = unit_work(kernel)
+    assert isinstance(work, int), "points without loops are a known number of ops"
+    rows = block_of(first.extent, work * points, share(kernel), 1)
     others = [item for item in kernel.grid if item == first or item not in strategy.axes]
     units = request.units((first,), rows, tuple(others[:-1]))
     return LoopSchedule(
