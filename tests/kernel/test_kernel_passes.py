@@ -31,6 +31,18 @@ SIZES = {"n": 5, "m": 3}
 ARGMAX = argmax("s64")
 
 PROGRAMS = {
+    "odd heads beside each other": """x = f32[2,5,9,7] parameter(0)
+  y = f32[35] parameter(1)
+  t = f32[2,9,5,7] transpose(x), dimensions={0,2,1,3}
+  flat = f32[18,35] reshape(t)
+  rows = f32[18,35] broadcast(y), dimensions={1}
+  ROOT r = f32[18,35] add(flat, rows)""",
+    "shuffled pixels": """x = f32[2,3,3,3,3] parameter(0)
+  y = f32[3] parameter(1)
+  t = f32[2,3,3,3,3] transpose(x), dimensions={0,2,1,3,4}
+  rows = f32[2,3,3,3,3] broadcast(y), dimensions={4}
+  s = f32[2,3,3,3,3] add(t, rows)
+  ROOT r = f32[54,3] reshape(s)""",
     "padded rows end to end": """x = f32[50,70] parameter(0)
   y = f32[3650] parameter(1)
   zero = f32[] constant(0)

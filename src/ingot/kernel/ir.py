@@ -105,7 +105,13 @@ class Store:
     @property
     def is_simple(self) -> bool:
         """Whether it writes everywhere, at indices that axes alone determine."""
-        return self.mask is None and self.combiner is None and not self.values
+        return self.is_once and not self.values
+
+    @property
+    def is_once(self) -> bool:
+        """Whether axes alone tell where it writes, beside values that all points share."""
+        is_plain = self.mask is None and self.combiner is None
+        return is_plain and not any(value.axes for value in self.values)
 
 
 @record

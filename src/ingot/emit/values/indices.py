@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ingot.hlo import dim
 from ingot.hlo.dim import Atom, Dim, symbols_of
 from ingot.kernel.schedule.lane_offsets import first_lane, holds_anywhere, lane_offsets
 from ingot.llvm import types as lt
@@ -26,13 +27,23 @@ IndexValue = int | Value
 class Lanes:
     """The vector axis: its name, how many lanes, and the mask of valid ones in a tail.
 
-    `aligned` is known to divide the position of lane 0.
+    `aligned` is known to divide the position of lane 0; `start` is that position where it is known.
     """
 
     axis: str
     count: int
     mask: Value | None = None
     aligned: int = 1
+    start: int | None = None
+
+    def placed(self, where: int | Dim) -> tuple[int | Dim, int]:
+        """Return an index along the axis counted from a position that a number divides, and that.
+
+        From a known position on it is counted from there: every number divides 0.
+        """
+        if self.start is None:
+            return where, self.aligned
+        return dim.substitute(where, {self.axis: Dim.symbol(self.axis) + self.start}), 0
 
 
 class IndexEmitter:
@@ -124,7 +135,8 @@ class IndexEmitter:
         offsets = self.lane_offsets(value, values, None)
         if offsets is None:
             return None
-        first = first_lane(value, lanes.axis, lanes.aligned)
+        placed, aligned = lanes.placed(value)
+        first = first_lane(placed, lanes.axis, aligned)
         type_ = vector(lt.I64, lanes.count)
         if first is not None:
             return f.const(type_, [first + offset for offset in offsets])
@@ -231,4 +243,5 @@ class IndexEmitter:
             return None
         if mask is not None and not holds_anywhere(where, lanes.axis):
             return None
-        return lane_offsets(where, lanes.axis, lanes.count, lanes.aligned)
+        placed, aligned = lanes.placed(where)
+        return lane_offsets(placed, lanes.axis, lanes.count, aligned)

@@ -37,6 +37,7 @@ from ingot.kernel.schedule.loop_schedule import (
     JoinedRows,
     LoopSchedule,
     Pieces,
+    RowNest,
     SplitReduction,
     SquareTiles,
     StagedUpdates,
@@ -90,7 +91,8 @@ def generalized(
             whole.
     """
     strategy = schedule.strategy
-    if kernel.symbols or kernel.local_buffers or isinstance(strategy, Pieces | GatheredRows):
+    own = isinstance(strategy, Pieces | GatheredRows | RowNest)
+    if own or kernel.symbols or kernel.local_buffers:
         return OWN_NUMBERS
     is_staged = isinstance(strategy, StagedUpdates)
     if is_staged and schedule.units != 1:
@@ -145,7 +147,7 @@ def _words(strategy: Strategy) -> list[str]:
             return ["rows"]
         case InLanes(copies=copies):
             return ["copies"] * copies
-        case Pieces() | GatheredRows():
+        case Pieces() | GatheredRows() | RowNest():
             return []
 
 

@@ -27,6 +27,7 @@ from ingot.kernel.loop.reuse_stores import reuse_stores
 from ingot.kernel.loop.select_to_index import select_to_index
 from ingot.kernel.loop.short_rows import join_short_rows, join_short_runs
 from ingot.kernel.loop.split_axes import split_axes
+from ingot.kernel.loop.split_rows import split_rows
 from ingot.kernel.loop.unmask_loads import unmask_loads
 from ingot.kernel.loop.unroll import unroll_short_rows, unroll_windows
 from ingot.kernel.loop.unroll_and_jam import unroll_and_jam
@@ -60,6 +61,7 @@ def _cache_rows_of_passes(kernel: LoopKernel) -> LoopKernel:
 KERNEL_PASSES = (
     KernelPass("collapse-axes", collapse),
     KernelPass("split-axes", split_axes),
+    KernelPass("split-rows", split_rows),
     KernelPass("join-short-rows", join_short_rows),
     KernelPass("join-short-runs", join_short_runs),
     KernelPass("unroll-windows", unroll_windows, of_convolutions=False),
@@ -75,7 +77,9 @@ KERNEL_PASSES = (
 
 ORDER = orders("""
     collapse-axes < split-axes: an axis that all indices walk as one stays one
+    split-axes < split-rows: rows that lanes know their places in stay whole
     split-axes < join-short-rows: the rows that it makes may be short
+    split-rows < join-short-rows: rows end to end, whose lanes know their places, are not split
     collapse-axes < join-short-rows: only rows that are apart in memory are short
     collapse-axes < join-short-runs: runs that are not short any more stay as they are
     join-short-rows < join-short-runs: rows end to end have no axis to read across

@@ -47,14 +47,14 @@ def join_short_rows(kernel: LoopKernel) -> LoopKernel:
     """Return the kernel with short innermost rows end to end, where that makes lanes of them."""
     if len(kernel.grid) < 2 or not _computes_elements(kernel):
         return kernel
-    *others, outer, inner = kernel.grid
+    *_, outer, inner = kernel.grid
     if not isinstance(inner.extent, int) or not 1 < inner.extent <= LONGEST:
         return kernel
     if not isinstance(outer.extent, int) or outer.extent < MANY_ROWS:
         return kernel
     stores = [store for item in kernel.passes for store in item.stores]
     are_dense = all(
-        store.is_simple
+        store.is_once
         and coefficient(store.index, inner.name) == 1
         and walks_as_one(store.index, outer, inner)
         for store in stores
@@ -63,9 +63,15 @@ def join_short_rows(kernel: LoopKernel) -> LoopKernel:
     read = pin_loads(kernel, inner) if is_cheap and inner.extent <= MOST_STACKED else kernel
     if not are_dense or not _are_loads_near(read, outer, inner):
         return kernel
+    return joined_rows(read)
+
+
+def joined_rows(kernel: LoopKernel) -> LoopKernel:
+    """Return a kernel that computes elements with the last two axes of its grid as one."""
+    *others, outer, inner = kernel.grid
     joined = Axis(inner.name, outer.extent * inner.extent)
     rename = _Joiner(outer, inner)
-    passes = tuple(map(rename.sweep, read.passes))
+    passes = tuple(map(rename.sweep, kernel.passes))
     return LoopKernel((*others, joined), passes, kernel.buffers, parameters=kernel.parameters)
 
 

@@ -57,6 +57,15 @@ def split_axes(kernel: LoopKernel) -> LoopKernel:
     return collapse(made) if is_known and not _is_nested(made) else kernel
 
 
+def split_into_rows(kernel: LoopKernel) -> LoopKernel:
+    """Return the kernel with its grid split wherever indices take it apart; itself if they don't.
+
+    Nothing is divided then, or the kernel is left as it is.
+    """
+    made = _split(kernel, 2, min)
+    return kernel if made is kernel else collapse(made)
+
+
 def _chooses_in_odd_rows(kernel: LoopKernel) -> bool:
     """Whether positions are compared in rows whose length is not a power of two."""
     compared = [

@@ -48,7 +48,7 @@ def unroll_stacks(kernel: LoopKernel) -> LoopKernel:
     if kernel.serial or kernel.local_buffers or len(kernel.passes) != 1 or len(kernel.grid) < 2:
         return kernel
     (item,) = kernel.passes
-    if item.axes or not all(map(_is_once, item.stores)):
+    if item.axes or not all(store.is_once for store in item.stores):
         return kernel
     vector = grid_vector_axis(kernel)
     for axes in _short_axes(kernel, vector):
@@ -56,12 +56,6 @@ def unroll_stacks(kernel: LoopKernel) -> LoopKernel:
         if made is not None:
             return made
     return kernel
-
-
-def _is_once(store: Store) -> bool:
-    """Whether axes alone tell where a store writes, beside values that all points share."""
-    is_plain = store.mask is None and store.combiner is None
-    return is_plain and not any(value.axes for value in store.values)
 
 
 def _short_axes(kernel: LoopKernel, vector: Axis | None) -> list[tuple[Axis, ...]]:

@@ -13,6 +13,7 @@ extents alone, never on the number of threads, so results do not either.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from ingot.hlo import dim
@@ -25,7 +26,12 @@ from ingot.kernel.schedule.gathers import (
     gathers,
     lanes_of_short_row,
 )
-from ingot.kernel.schedule.lane_counts import is_chain, lanes_of_row, results_of_register
+from ingot.kernel.schedule.lane_counts import (
+    is_chain,
+    lanes_of_row,
+    most_lanes,
+    results_of_register,
+)
 from ingot.kernel.schedule.large_buffers import large_buffers
 from ingot.kernel.schedule.loop_schedule import (
     Effort,
@@ -34,6 +40,7 @@ from ingot.kernel.schedule.loop_schedule import (
     JoinedRows,
     LoopSchedule,
     Pieces,
+    RowNest,
     SplitReduction,
     SquareTiles,
     StagedUpdates,
@@ -44,12 +51,14 @@ from ingot.kernel.schedule.piece_loops import bands_of
 from ingot.kernel.schedule.pieces import cut_axes
 from ingot.kernel.schedule.request import LoopRequest
 from ingot.kernel.schedule.row_folds import rows_together
+from ingot.kernel.schedule.row_nests import row_nest
 from ingot.kernel.schedule.serial import bits_of_updates
+from ingot.kernel.schedule.shares import block_of
 from ingot.kernel.schedule.splits import split_of
 from ingot.kernel.schedule.streams import streamed_rows
 from ingot.kernel.schedule.tiles import LANE_BITS, SIDE_TILES, tiles_of
 from ingot.kernel.schedule.transposed_rows import UNIT_BLOCKS, transposed_rows
-from ingot.kernel.schedule.work import chunks_of, computes_little
+from ingot.kernel.schedule.work import chunks_of, computes_little, share, unit_work
 from ingot.llvm.machine_model import Vectors
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import record, replace
@@ -198,6 +207,33 @@ def _match_pieces(request: LoopRequest) -> LoopSchedule | str:
     return _in_lanes(request, pieces, Effort.MEMORY_BOUND if copies else request.effort)
 
 
+def _match_nest(request: LoopRequest) -> LoopSchedule | str:
+    if request.axis is None:
+        return ALONG_PASSES
+    if request.grid_lanes.lanes == 1 or request.streams:
+        return "it has one lane, or does nothing but wait for memory"
+    kernel, axis = request.kernel, request.axis
+    lanes = most_lanes(kernel, request.vectors, axis.extent, wide=False)
+    strategy = row_nest(kernel, axis, lanes)
+    if isinstance(strategy, str):
+        return strategy
+    first, *inner = (*strategy.axes, axis)
+    points = math.prod(item.extent for item in inner if isinstance(item.extent, int))
+    work = unit_work(kernel)
+    assert isinstance(work, int), "points without loops are a known number of ops"
+    rows = block_of(first.extent, work * points, share(kernel), 1)
+    others = [item for item in kernel.grid if item == first or item not in strategy.axes]
+    units = request.units((first,), rows, tuple(others[:-1]))
+    return LoopSchedule(
+        axis,
+        (lanes,) * len(kernel.passes),
+        *request.dealt(replace(units, points=units.points * points)),
+        strategy,
+        large_buffers=large_buffers(kernel),
+        effort=request.effort,
+    )
+
+
 def _match_split(request: LoopRequest) -> LoopSchedule | str:
     axis, in_turn = request.axis, 0
     if axis is not None and not request.grid_lanes.gather_bits:
@@ -246,6 +282,7 @@ LOOP_STRATEGIES: Mapping[type[Strategy], Callable[[LoopRequest], LoopSchedule | 
     JoinedRows: _match_joined,
     StagedUpdates: _match_staged,
     SquareTiles: _match_tiles,
+    RowNest: _match_nest,
     Pieces: _match_pieces,
     SplitReduction: _match_split,
     InLanes: _match_lanes,

@@ -129,6 +129,11 @@ def runs(offsets: tuple[int, ...], most: int) -> int | None:
     return None
 
 
+def is_near(offsets: tuple[int, ...], most: int) -> bool:
+    """Whether lanes have one element, or lie in `most` runs or vectors of neighbours, or fewer."""
+    return not any(offsets) or runs(offsets, most) is not None or cover(offsets, most) is not None
+
+
 @record
 class Cover:
     """Vectors of neighbours in which all lanes' elements lie, and nothing beyond the outermost.

@@ -150,9 +150,27 @@ class TransposedRows:
     width: int
 
 
+@record
+class RowNest:
+    """Short rows are written out, in loops over the rows around them (`schedule.row_nests`).
+
+    Attributes:
+        axes: the grid's axes that a unit walks, outermost first; the first one in blocks.
+        parts: first lane and number of lanes of each part of a row.
+        written: innermost axes of `axes` whose positions have a copy each.
+    """
+
+    name = "row nest"
+
+    axes: tuple[Axis, ...]
+    parts: tuple[tuple[int, int], ...]
+    written: int
+
+
 Strategy = (
     InLanes
     | Pieces
+    | RowNest
     | SquareTiles
     | SplitReduction
     | StagedUpdates

@@ -14,8 +14,11 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 
 from ingot.hlo.dim import Dim
+from ingot.kernel.expr import walk
 from ingot.kernel.ir import Axis, LoopKernel, Pass
-from ingot.kernel.loop.short_rows import lanes_of_rows
+from ingot.kernel.loop.collapse import collapse
+from ingot.kernel.loop.short_rows import join_short_rows, lanes_of_rows
+from ingot.kernel.loop.split_axes import split_axes
 from ingot.kernel.schedule.copies import is_copied
 from ingot.kernel.schedule.piece_origin import from_beginning
 from ingot.kernel.schedule.pieces import Cut, Range, narrowed
@@ -81,11 +84,23 @@ def _loops(
     axis = cut.axis
     found: list[PieceLoop] = []
     for (first, last), passes in _distinct(kernel, cut, band):
-        own = from_beginning(kernel, passes, {**band, axis.name: (first, last)})
+        own = _in_rows(from_beginning(kernel, passes, {**band, axis.name: (first, last)}))
         length = last + 1 - first
         copies = is_copied(own.passes, axis.name, length)
         found.append(PieceLoop(own, first, length, _lanes(own, axis, length, lanes), copies))
     return tuple(found)
+
+
+def _in_rows(kernel: LoopKernel) -> LoopKernel:
+    """Return the kernel of a piece whose rows, end to end, are read without masks.
+
+    A stack of three that others follow is `mod(@0,3)` under the masks of its piece, too. As rows of
+    three, joined again, it is what it would be by itself.
+    """
+    if not any(node.op == "load" and node.payload.masked for node in walk(kernel.exprs)):
+        return kernel
+    made = collapse(join_short_rows(split_axes(kernel)))
+    return made if made.grid == kernel.grid else kernel
 
 
 def _distinct(

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
 from ingot.cpu.emit.loop.gathered_rows import GatheredRowsEmitter
 from ingot.cpu.emit.loop.pieces import PieceEmitter
+from ingot.cpu.emit.loop.row_nest import RowNestEmitter
 from ingot.cpu.emit.loop.rows import JoinedRowsEmitter
 from ingot.cpu.emit.loop.split import emit_split_kernel
 from ingot.cpu.emit.loop.staged import StagedEmitter
@@ -29,6 +30,7 @@ from ingot.kernel.schedule.loop_schedule import (
     JoinedRows,
     LoopSchedule,
     Pieces,
+    RowNest,
     SplitReduction,
     SquareTiles,
     StagedUpdates,
@@ -46,6 +48,7 @@ EMITTERS: Mapping[type[Strategy], type[LoopEmitter]] = {
     StagedUpdates: StagedEmitter,
     JoinedRows: JoinedRowsEmitter,
     GatheredRows: GatheredRowsEmitter,
+    RowNest: RowNestEmitter,
     TransposedRows: TransposedRowsEmitter,
 }
 """Who emits the units of a kernel, by its strategy. A split reduction has two phases of its own."""
