@@ -69,6 +69,7 @@ OTHERS: dict[str, list[tuple[Type, list[object]]]] = {
     },
     "fptosi.sat": [(W, [V]), (I64, [F64]), (I8, [F32])],
     "fptoui.sat": [(W, [V]), (I64, [F64]), (I8, [F32])],
+    "lrint": [(W, [V]), (I64, [F64])],
     **{
         f"vector.reduce.{name}": [(I32, [W]), (I64, [Q])]
         for name in ["add", "mul", "and", "or", "xor", "smax", "smin", "umax", "umin"]

@@ -99,6 +99,7 @@ INTRINSICS: dict[str, Intrinsic] = {
         _BY_ARGUMENT,
     ),
     **_family("J F", "llvm.", "fptosi.sat fptoui.sat", (RESULT, 0)),
+    **_family("J F", "llvm.", "lrint", (RESULT, 0), ("x86",)),
     **_family("E I", "llvm.vector.reduce.", "add mul and or xor smax smin umax umin", _BY_ARGUMENT),
     **_family("E F", "llvm.vector.reduce.", "fmax fmin fmaximum fminimum", _BY_ARGUMENT),
     **_family("E E F", "llvm.vector.reduce.", "fadd fmul", (1,)),

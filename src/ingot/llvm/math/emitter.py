@@ -171,6 +171,14 @@ class MathEmitter:
         module = self.builder.module
         return module.architecture == "x86" and module.vector_bits >= SCALING_BITS
 
+    @property
+    def makes_denormals_slowly(self) -> bool:
+        """Whether an instruction that makes a denormal, or underflows to zero, is slow.
+
+        Where a product with any power of two is one instruction, no denormal is made anyway.
+        """
+        return self.builder.module.architecture == "x86" and not self.has_scaling
+
     def scaled(self, a: Value, exponent: Value) -> Value:
         """Return a * 2^exponent, a whole number, rounded once; only where target `has_scaling`."""
         kind, bits = ("ps", I16) if self.is_f32 else ("pd", I8)

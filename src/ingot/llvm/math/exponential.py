@@ -22,6 +22,10 @@ LN2_HIGH_F64, LN2_LOW_F64 = 6.93147180369123816490e-01, 1.90821492927058770002e-
 LOWEST_NORMAL_F32, LOWEST_NORMAL_F64 = -87.34, -708.4
 """Arguments from which on the exponential is a normal number."""
 
+LEAST_TWICE_NORMAL_F32 = -86.9
+"""Arguments up to which the exponential is less than twice the least normal number, and from which
+on its exponent is -125 or more."""
+
 TANH_SMALL = 0.7
 """Up to here the f32 tangent is its operand, corrected."""
 
@@ -51,13 +55,17 @@ def scaled_exp(m: MathEmitter, x: Value, offset: int = 0) -> Value:
     if not (m.is_f32 and m.has_scaling):
         # Else the polynomial is positive for every r, and VSCALEF makes it infinite, or +inf of NaN
         # and the exponent +inf.
-        x = m.at_most(x, m.single_or_double(90.0, 711.0))
+        x = m.at_most(x, m.single_or_double(88.8 - offset * LN2, 711.0))
     return _scaled_exp_below(m, x, offset)
 
 
 def _scaled_exp_below(m: MathEmitter, x: Value, offset: int = 0) -> Value:
     """Return 2^offset exp(x) for an x that is hardly above those with finite results."""
     x = m.at_least(x, m.single_or_double(-104.0, -746.0))
+    if m.is_f32 and m.makes_denormals_slowly:
+        _, k, twice = _reduced_exp(m, x, 2.0)
+        is_tiny = m.compare("olt", x, LEAST_TWICE_NORMAL_F32 - offset * LN2)
+        return _half_in_words(m, twice, m.builder.add(k, m.i(offset)) if offset else k, is_tiny)
     n, k, p = _reduced_exp(m, x)
     if not m.has_scaling:
         return scale(m, p, m.builder.add(k, m.i(offset)) if offset else k)
@@ -66,17 +74,18 @@ def _scaled_exp_below(m: MathEmitter, x: Value, offset: int = 0) -> Value:
     return _scaled_in_units(m, p, exponent, m.compare("olt", x, lowest))
 
 
-def _reduced_exp(m: MathEmitter, x: Value) -> tuple[Value, Value, Value]:
-    """Return (n as a float, n, p) with exp(x) = 2^n p."""
+def _reduced_exp(m: MathEmitter, x: Value, factor: float = 1.0) -> tuple[Value, Value, Value]:
+    """Return (n as a float, n, factor p) with exp(x) = 2^n p; the factor is a power of two."""
     if m.is_f32:
         n, k = m.round_product(x, LOG2_E)
         r = m.fma(n, m.c(-LN2_HIGH_F32), x)
         r = m.fma(n, m.c(-LN2_LOW_F32), r)
         if m.has_fma:
-            return n, k, m.polynomial(r, rows.EXP_F32)
+            return n, k, m.polynomial(r, [item * factor for item in rows.EXP_F32])
         square = m.mul(r, r)
-        p = m.fma(m.polynomial(r, rows.EXP_F32[2:]), square, r)
-        return n, k, m.add(p, m.c(1.0))
+        p = m.add(m.fma(m.polynomial(r, rows.EXP_F32[2:]), square, r), m.c(1.0))
+        return n, k, p if factor == 1.0 else m.mul(p, m.c(factor))
+    assert factor == 1.0, "only f32 has a factor"
     n, k, r, c = reduce(m, x)
     return n, k, m.add(m.add(r, m.add(_expm1_rest(m, r), c)), m.c(1.0))
 
@@ -121,6 +130,26 @@ def _scaled_in_units(m: MathEmitter, value: Value, exponent: Value, is_tiny: Val
     scaled = m.scaled(value, shifted)
     counted = m.bits(builder.select(is_tiny, m.add(scaled, unit), scaled))
     return m.from_bits(builder.sub(counted, builder.select(is_tiny, m.bits(unit), m.i(0))))
+
+
+def _half_in_words(m: MathEmitter, twice: Value, exponent: Value, is_tiny: Value) -> Value:
+    """Return twice * 2^(exponent - 1) as `scale` does, of f32, without ever making a denormal.
+
+    A tiny result is counted in units of the least denormal, too, but as an integer: its bits, up to
+    twice the least normal number. So one product with a power of two does for every exponent.
+
+    Args:
+        m: over f32.
+        twice: from 1 to 4, less than 2 where the exponent of a tiny result is -125.
+        exponent: from -151 to 128.
+        is_tiny: wherever the exponent is less than -125, nowhere that it is more; not of NaN.
+    """
+    builder, units = m.builder, m.bias - 1 + m.mantissa_bits
+    biased = builder.select(is_tiny, m.i(m.bias - 1 + units), m.i(m.bias - 1))
+    power = builder.shl(builder.add(exponent, biased), m.i(m.mantissa_bits))
+    scaled = m.mul(twice, m.from_bits(power))
+    counted = builder.intrinsic("llvm.lrint", m.integer, [scaled])
+    return builder.select(is_tiny, m.from_bits(counted), scaled)
 
 
 def _expm1_rest(m: MathEmitter, r: Value) -> Value:
