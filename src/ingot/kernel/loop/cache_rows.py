@@ -49,7 +49,7 @@ def _share(passes: list[Pass], earlier: int, later: int, number: int) -> list[Bu
     (axis,) = passes[later].axes
     assert isinstance(axis.extent, int)
     candidates = set(walk(passes[earlier].exprs))
-    shared = _shared(passes[later], candidates, axis.name)
+    shared = _shared(passes[later].exprs, candidates, axis.name)
     where = Dim.symbol(axis.name)
     replacements: dict[Expr, Expr] = {}
     stores: list[Store] = []
@@ -66,34 +66,25 @@ def _share(passes: list[Pass], earlier: int, later: int, number: int) -> list[Bu
     return buffers
 
 
-def _shared(later: Pass, candidates: set[Expr], axis: str) -> list[Expr]:
-    """Return the largest expensive expressions of a pass that are candidates too.
+def _shared(roots: tuple[Expr, ...], candidates: set[Expr], axis: str) -> list[Expr]:
+    """Return the largest expensive expressions under `roots` that are candidates too.
 
-    Of a product that is added to something it is the factors: the sum is rounded once.
+    Of a product they are the factors: a sum of the product is rounded once, so it needs them.
     """
     found: dict[Expr, None] = {}
     seen: set[Expr] = set()
-    stack = list(later.exprs)
-    added = _added(later)
+    stack = list(roots)
     while stack:
         item = stack.pop()
         if item in seen or axis not in item.axes:
             continue
         seen.add(item)
-        is_shared = item in candidates and any(_is_expensive(node) for node in walk((item,)))
-        if is_shared and item not in added:
+        is_shared = item in candidates and item.op != "multiply"
+        if is_shared and any(_is_expensive(node) for node in walk((item,))):
             found[item] = None
         else:
             stack.extend(item.args)
     return list(found)
-
-
-def _added(item: Pass) -> set[Expr]:
-    """Return the products that a pass adds to something."""
-    sums = [node for node in walk(item.exprs) if node.op in ("add", "subtract")]
-    operands = [operand for node in sums for operand in node.args]
-    operands += [value for reduction in item.reductions for value in reduction.inputs]
-    return {operand for operand in operands if operand.op == "multiply"}
 
 
 def _is_expensive(node: Expr) -> bool:

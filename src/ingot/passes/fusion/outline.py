@@ -14,7 +14,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.structural import FusionAttributes, IndexAttributes
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
-from ingot.passes.fusion.stored_products import rounded
+from ingot.passes.fusion.stored_products import may_be_added, rounded
 
 _NAMES = {
     GroupKind.LOOP: "loop_fusion",
@@ -31,7 +31,7 @@ def outline(
 ) -> bool:
     """Replace every group of `computation` by a fusion; return whether there was one.
 
-    `stored`: products that their users in any kernel take rounded (`stored_products`).
+    `stored`: products that their sums in any kernel take rounded (`stored_products`).
     """
     order = {instruction: n for n, instruction in enumerate(computation.post_order())}
     groups = list(dict.fromkeys(grouping.group_of.values()))
@@ -71,8 +71,8 @@ def _outline_group(
             stack += pending[::-1]
         else:
             clone = fused.copy_of(item, [clones[operand] for operand in inner])
-            is_used = item in stored and any(user in members for user in item.users)
-            clones[item] = rounded(clone) if is_used else clone
+            is_rounded = item in stored and may_be_added(item, members)
+            clones[item] = rounded(clone) if is_rounded else clone
     roots = [clones[root] for root in group.roots]
     builder.build(roots[0] if len(roots) == 1 else builder.tuple(*roots))
     attributes = FusionAttributes(group.kind.value, fused)

@@ -9,7 +9,7 @@ its own type therefore rounds it in every kernel.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ingot.hlo.dtype import F32, F64
 from ingot.hlo.instruction import Instruction
@@ -36,6 +36,15 @@ def stored_products(groups: Iterable[Group]) -> set[Instruction]:
             elif value.opcode == "multiply" and value.shape.dtype in _OWN_PRECISION:
                 found.add(value)
     return found
+
+
+def may_be_added(product: Instruction, members: Collection[Instruction]) -> bool:
+    """Whether a product may be an operand of a sum among the members of a kernel."""
+    return any(
+        user.opcode in _MOVES or (len(user.operands) > 1 and user.opcode != "multiply")
+        for user in product.users
+        if user in members
+    )
 
 
 def rounded(product: Instruction) -> Instruction:

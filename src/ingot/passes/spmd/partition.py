@@ -1,26 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What partitioning says of a program: how the values at its boundary are divided."""
+"""Partitioning as other packages ask for it: the partitioner is imported for several devices."""
 
 from __future__ import annotations
 
 from ingot.hlo.module import Module
-from ingot.passes.spmd.sharding import Sharding, replicated
-from ingot.support.records import record
-
-
-@record
-class Partitioned:
-    """How the parameters and results of the entry are divided.
-
-    Attributes:
-        inspected: for each `InspectSharding` its config, and how the value is divided.
-        asks_host: whether the host partitioned an op itself, with a function of this process.
-    """
-
-    parameters: tuple[Sharding, ...]
-    results: tuple[Sharding, ...]
-    inspected: tuple[tuple[str, Sharding], ...] = ()
-    asks_host: bool = False
+from ingot.passes.spmd.sharding import Partitioned, replicated
 
 
 def partition(module: Module, num_partitions: int) -> Partitioned:

@@ -23,9 +23,8 @@ from ingot.passes.simplify.calls import CallInliner
 from ingot.passes.simplify.unfolding import UnfoldingLimit
 from ingot.passes.spmd.annotations import ANNOTATION, Known, loosen_movements
 from ingot.passes.spmd.groups import Arrivals, settle_groups
-from ingot.passes.spmd.partition import Partitioned
 from ingot.passes.spmd.reshard import Channels, channels_of
-from ingot.passes.spmd.sharding import Sharding, parse_sharding, split_tuple
+from ingot.passes.spmd.sharding import Partitioned, Sharding, parse_sharding, split_tuple
 from ingot.passes.spmd.uneven import pad_uneven
 from ingot.passes.spmd.updates import select_updates
 from ingot.passes.spmd.walk import Walk, target_of

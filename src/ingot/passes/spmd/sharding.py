@@ -364,3 +364,18 @@ def _kinds(rest: str) -> list[str]:
 
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
+
+
+@record
+class Partitioned:
+    """How the parameters and results of the entry are divided.
+
+    Attributes:
+        inspected: for each `InspectSharding` its config, and how the value is divided.
+        asks_host: whether the host partitioned an op itself, with a function of this process.
+    """
+
+    parameters: tuple[Sharding, ...]
+    results: tuple[Sharding, ...]
+    inspected: tuple[tuple[str, Sharding], ...] = ()
+    asks_host: bool = False
