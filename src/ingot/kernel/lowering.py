@@ -13,25 +13,34 @@ from collections.abc import Callable, Iterator
 from ingot.analysis.scans import scan_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.kernel.attention.build import build_attention_kernel
-from ingot.kernel.contraction.build import build_contraction_kernel
 from ingot.kernel.convolution.build import (
     build_convolution_kernel,
     depthwise_kernel,
     find_convolution,
     is_product,
 )
-from ingot.kernel.fft.build import build_fft_kernel
 from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.pipeline import kernel_stages, run_kernel_passes
 from ingot.kernel.loop.scan import build_scan_kernel
-from ingot.kernel.loop.update import build_update_kernel
-from ingot.kernel.sort.sort import build_sort_kernel
-from ingot.kernel.sort.topk import build_topk_kernel
+from ingot.support.lazy import function_at_home
 
 BUILT = "built"
 """The stage of a kernel that no kernel pass has seen."""
+
+
+_build_update = function_at_home("ingot.kernel.loop.update", "build_update_kernel")
+_build_attention = function_at_home("ingot.kernel.attention.build", "build_attention_kernel")
+_build_contraction = function_at_home("ingot.kernel.contraction.build", "build_contraction_kernel")
+
+_BUILDERS_OF_ROOTS: dict[str, Callable[[Computation], Kernel]] = {
+    "dynamic-update-slice": _build_update,
+    "scatter": _build_update,
+    "sort": function_at_home("ingot.kernel.sort.sort", "build_sort_kernel"),
+    "fft": function_at_home("ingot.kernel.fft.build", "build_fft_kernel"),
+    "topk": function_at_home("ingot.kernel.sort.topk", "build_topk_kernel"),
+}
+"""What makes the kernel of a computation with such a root; each is imported when one comes."""
 
 
 def lower_fusion(fused: Computation, context: PassContext | None = None) -> Kernel:
@@ -65,21 +74,14 @@ def kernel_history(
 
 def _built(fused: Computation) -> Kernel:
     """Return the kernel of a computation, of the kind that its root or its product asks for."""
-    builders: dict[str, Callable[[Computation], Kernel]] = {
-        "dynamic-update-slice": build_update_kernel,
-        "scatter": build_update_kernel,
-        "sort": build_sort_kernel,
-        "fft": build_fft_kernel,
-        "topk": build_topk_kernel,
-    }
-    build = builders.get(fused.root.opcode)
+    build = _BUILDERS_OF_ROOTS.get(fused.root.opcode)
     if build is not None:
         return build(fused)
     dots = [one for one in fused.instructions if one.opcode == "dot"]
     if len(dots) > 1:
-        return build_attention_kernel(fused, dots)
+        return _build_attention(fused, dots)
     if dots:
-        return build_contraction_kernel(fused)
+        return _build_contraction(fused)
     convolution = find_convolution(fused)
     if convolution is not None and is_product(convolution):
         return build_convolution_kernel(fused)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages whose names are imported when they are used.
+"""Names and functions that are imported when they are used.
 
 Example, at the end of a package's `__init__`:
     __getattr__ = names_at_home(__name__, {"parse": ".parser"})
@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from typing import Any
 
 
 def names_at_home(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
@@ -29,3 +30,19 @@ def names_at_home(package: str, homes: Mapping[str, str]) -> Callable[[str], obj
         return value
 
     return find
+
+
+def function_at_home(home: str, name: str) -> Callable[..., Any]:
+    """Return a function that imports the one which it stands for when it is called.
+
+    For the rows of a table of which a process uses few.
+
+    Args:
+        home: the module that defines the function.
+        name: its name there.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return getattr(importlib.import_module(home), name)(*args, **kwargs)
+
+    return call

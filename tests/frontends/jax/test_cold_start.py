@@ -74,3 +74,27 @@ def test_a_process_that_finds_its_programs_loads_nothing_of_the_compiler(tmp_pat
     ]
     assert found[0]
     assert found[1] == set()
+
+
+UNUSED = (
+    "evaluator",
+    "cpu.emit.attention",
+    "cpu.emit.convolution",
+    "cpu.emit.fft",
+    "cpu.emit.sort",
+    "cpu.library.common",
+    "cpu.library.drivers",
+    "formats.hlo_text.parser",
+    "kernel.attention",
+    "kernel.fft",
+    "kernel.sort",
+    "passes.schedule.estimates",
+    "passes.spmd.partitioner",
+)
+
+
+def test_a_first_compilation_loads_nothing_for_kernels_and_devices_that_it_lacks() -> None:
+    found = loaded(JAX_PLATFORMS="ingot", INGOT_CACHE="0", INGOT_PROGRAM_CACHE="0")
+    assert "ingot.kernel.lowering" in found
+    names = tuple(f"ingot.{name}" for name in UNUSED)
+    assert {name for name in found if name.startswith(names)} == set()

@@ -10,18 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ingot.cpu.emit.attention.kernel import emit_attention_kernel
-from ingot.cpu.emit.contraction.kernel import emit_contraction_kernel
 from ingot.cpu.emit.drivers import DriverCall
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.emit.loop.kernel import emit_loop_kernel
-from ingot.cpu.emit.sort.kernel import emit_sort_kernel
-from ingot.kernel.attention.schedule import AttentionSchedule
-from ingot.kernel.contraction.schedule import ContractionSchedule
 from ingot.kernel.expr import walk
-from ingot.kernel.ir import AttentionKernel, ContractionKernel, Kernel, LoopKernel, SortKernel
+from ingot.kernel.ir import ContractionKernel, Kernel, LoopKernel
 from ingot.kernel.schedule.loop_schedule import LoopSchedule
-from ingot.kernel.sort.sort import SortSchedule
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.target import TargetSpec
 from ingot.support.records import record
@@ -83,7 +77,7 @@ def driver_code(kernel: ContractionKernel, target: TargetSpec, call: DriverCall)
     return CodePlan(kernel, KERNEL_WEIGHT, emit)
 
 
-def _scheduled(
+def scheduled(
     emit_kernel: Callable[[ModuleBuilder, str, K, S, TargetSpec], EmittedKernel],
     kernel: K,
     schedule: S,
@@ -96,23 +90,3 @@ def _scheduled(
         return emit_kernel(module, symbol, kernel, schedule, target)
 
     return CodePlan(kernel, weight, emit)
-
-
-def contraction_code(
-    kernel: ContractionKernel, target: TargetSpec, schedule: ContractionSchedule
-) -> CodePlan:
-    """Return the plan of a contraction with loops and micro-kernels of its own."""
-    return _scheduled(emit_contraction_kernel, kernel, schedule, target, CONTRACTION_WEIGHT)
-
-
-def attention_code(
-    kernel: AttentionKernel, target: TargetSpec, schedule: AttentionSchedule
-) -> CodePlan:
-    """Return the plan of attention: loops of its own on the micro-kernels of contractions."""
-    return _scheduled(emit_attention_kernel, kernel, schedule, target, CONTRACTION_WEIGHT)
-
-
-def sort_code(kernel: SortKernel, target: TargetSpec, schedule: SortSchedule) -> CodePlan:
-    """Return the plan of a merge sort with the kernel's comparator in it."""
-    weight = KERNEL_WEIGHT + len(walk(kernel.exprs))
-    return _scheduled(emit_sort_kernel, kernel, schedule, target, weight)

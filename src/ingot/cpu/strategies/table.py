@@ -19,28 +19,10 @@ from collections.abc import Callable
 from functools import cache
 
 from ingot.cpu.library.box_copies import match_box_copies
-from ingot.cpu.library.drivers import (
-    match_direct,
-    match_filter_gradient,
-    match_product,
-    match_winograd,
-)
 from ingot.cpu.library.generic_kernels import match_generic
 from ingot.cpu.library.parts import LibraryKernel
-from ingot.cpu.library.selections import match_selection
-from ingot.cpu.library.sorts import match_sort
-from ingot.cpu.library.transforms import match_transform
-from ingot.cpu.strategies.plans import (
-    CodePlan,
-    LoopCode,
-    attention_code,
-    contraction_code,
-    loop_code,
-    sort_code,
-)
+from ingot.cpu.strategies.plans import CodePlan, LoopCode, loop_code
 from ingot.cpu.strategies.request import Request
-from ingot.kernel.attention.schedule import schedule_attention
-from ingot.kernel.contraction.schedule import schedule_contraction
 from ingot.kernel.generic.indexing import generic_indexing
 from ingot.kernel.generic.iota import generic_iota
 from ingot.kernel.generic.reduction import generic_reduction
@@ -55,12 +37,10 @@ from ingot.kernel.ir import (
     TopKKernel,
     general_kernel,
 )
-from ingot.kernel.loop.pipeline import run_kernel_passes
-from ingot.kernel.schedule.decide import Refusal, schedule_loops
-from ingot.kernel.sort.network import sort_network
-from ingot.kernel.sort.sort import schedule_sort
+from ingot.kernel.schedule.decide import Refusal
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import InternalError
+from ingot.support.lazy import function_at_home
 from ingot.support.records import record
 
 Plan = LibraryKernel | CodePlan
@@ -85,51 +65,33 @@ def _match_loops(request: Request) -> Plan:
     return loop_code(request.loop_kernel, request.target, request.loops.schedule)
 
 
-def _match_contraction(request: Request) -> Plan:
-    kernel = request.kernel
-    assert isinstance(kernel, ContractionKernel), "the table says so"
-    return contraction_code(kernel, request.target, schedule_contraction(kernel, request.vectors))
-
-
-def _match_attention(request: Request) -> Plan:
-    kernel = request.kernel
-    assert isinstance(kernel, AttentionKernel), "the table says so"
-    return attention_code(kernel, request.target, schedule_attention(kernel, request.vectors))
-
-
-def _match_network(request: Request) -> Plan | str:
-    kernel = request.kernel
-    assert isinstance(kernel, SortKernel), "the table says so"
-    network = sort_network(kernel)
-    if isinstance(network, str):
-        return network
-    loops = run_kernel_passes(network)
-    return loop_code(loops, request.target, schedule_loops(loops, request.vectors))
-
-
-def _match_merge_sort(request: Request) -> Plan:
-    kernel = request.kernel
-    assert isinstance(kernel, SortKernel), "the table says so"
-    return sort_code(kernel, request.target, schedule_sort(kernel))
+def _late(function: str) -> Callable[[Request], Plan | str]:
+    """Return a matcher of kernels that few programs have: it is imported when one comes."""
+    module, _, name = function.rpartition(".")
+    return function_at_home(f"ingot.cpu.{module}", name)
 
 
 STRATEGIES: tuple[Strategy, ...] = (
-    Strategy("filter gradient", (ConvolutionKernel,), match_filter_gradient),
-    Strategy("Winograd convolution", (ConvolutionKernel,), match_winograd),
-    Strategy("direct convolution", (ConvolutionKernel,), match_direct),
-    Strategy("product", (ContractionKernel,), match_product),
-    Strategy("contraction", (ContractionKernel,), _match_contraction),
-    Strategy("attention", (AttentionKernel,), _match_attention),
+    Strategy(
+        "filter gradient", (ConvolutionKernel,), _late("library.drivers.match_filter_gradient")
+    ),
+    Strategy("Winograd convolution", (ConvolutionKernel,), _late("library.drivers.match_winograd")),
+    Strategy("direct convolution", (ConvolutionKernel,), _late("library.drivers.match_direct")),
+    Strategy("product", (ContractionKernel,), _late("library.drivers.match_product")),
+    Strategy(
+        "contraction", (ContractionKernel,), _late("strategies.contraction.match_contraction")
+    ),
+    Strategy("attention", (AttentionKernel,), _late("strategies.attention.match_attention")),
     Strategy("library reduction", (LoopKernel,), match_generic(generic_reduction)),
     Strategy("library iota", (LoopKernel,), match_generic(generic_iota)),
     Strategy("box copies", (LoopKernel,), match_box_copies),
     Strategy("library gather or scatter", (LoopKernel,), match_generic(generic_indexing)),
     Strategy("loops", (LoopKernel,), _match_loops),
-    Strategy("sorting network", (SortKernel,), _match_network),
-    Strategy("sort by key", (SortKernel,), match_sort),
-    Strategy("merge sort", (SortKernel,), _match_merge_sort),
-    Strategy("Fourier transform", (FftKernel,), match_transform),
-    Strategy("selection", (TopKKernel,), match_selection),
+    Strategy("sorting network", (SortKernel,), _late("strategies.sorts.match_network")),
+    Strategy("sort by key", (SortKernel,), _late("library.sorts.match_sort")),
+    Strategy("merge sort", (SortKernel,), _late("strategies.sorts.match_merge_sort")),
+    Strategy("Fourier transform", (FftKernel,), _late("library.transforms.match_transform")),
+    Strategy("selection", (TopKKernel,), _late("library.selections.match_selection")),
 )
 """In priority order. Drivers come before loops and contractions of a kernel's own, which take every
 kernel of their kind. A convolution that no driver takes runs as its general kernel. Winograd comes
