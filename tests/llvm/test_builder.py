@@ -241,6 +241,14 @@ def test_a_sum_is_contracted_with_its_product_whoever_else_uses_that() -> None:
     ]
 
 
+def test_a_product_that_is_rounded_stays_apart_from_its_sums() -> None:
+    f = ModuleBuilder("m").function("f", VOID, [("x", F32), ("y", F32)])
+    x, y = f.params
+    product = f.rounded(f.contractible_mul(x, y))
+    f.contracted_add(product, x)
+    assert [line.split()[2] for line in f.lines] == ["fmul", "fadd"]
+
+
 def test_no_sum_is_contracted_where_each_op_is_rounded() -> None:
     opcodes = [line.split()[0] for line in contracted_lines(contracts=False)]
     assert opcodes == ["fmul", "fadd", "fsub", "fsub", "fadd", "fsub"]

@@ -131,6 +131,11 @@ class Arithmetic(Lanes):
             self._factors[product.text] = (a, b)
         return product
 
+    def rounded(self, a: Value) -> Value:
+        """Return a value: if it is a product, from now on it is rounded before it is added."""
+        self._factors.pop(a.text, None)
+        return a
+
     def contracted_add(self, a: Value, b: Value) -> Value:
         """Return a + b, one operation with the product that a or else b is.
 

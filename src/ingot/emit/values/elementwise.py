@@ -302,6 +302,8 @@ def _reduce_precision(op: Op) -> Value:
     }[x.type.element]  # fmt: skip
     bits_type = vector(integer, x.type.lanes)
     keep, keep_exponent = op.attributes.mantissa_bits, op.attributes.exponent_bits
+    if keep >= mantissa and keep_exponent >= exponent:
+        return f.rounded(op.x)
 
     def number(value: int) -> Value:
         return f.const(bits_type, value)
