@@ -152,3 +152,8 @@ def test_what_may_be_read_is_between_lanes_that_are_on() -> None:
     assert found.reach([False] * 3 + [True] * 5) == range(6, 15)
     assert found.reach([False] * 8) == range(0)
     assert found.reach([True, False, *[True] * 6]) is None
+
+
+@pytest.mark.parametrize("offsets", [(0, 1, 2, 20, 21, 0, 1, 2), (0, 30, 31, 32, 33, 0, 30, 31)])
+def test_distant_runs_of_unequal_lengths_have_no_cover(offsets):
+    assert cover(offsets, 1) is None

@@ -209,7 +209,9 @@ def _cover_of_stretches(offsets: tuple[int, ...]) -> Cover | None:
     reached = sorted(set(offsets))
     starts = [at for before, at in pairwise((reached[0] - 2, *reached)) if at != before + 1]
     length = len(reached) // len(starts)
-    is_even = all(at + step in offsets for at in starts for step in range(length))
+    is_even = len(reached) == length * len(starts) and all(
+        at + step in offsets for at in starts for step in range(length)
+    )
     if length < 2 or length.bit_count() > 1 or not is_even or len(starts) > MOST_STRETCHES:
         return None
     where = {at + step: (part, step) for part, at in enumerate(starts) for step in range(length)}

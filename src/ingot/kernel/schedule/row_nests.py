@@ -87,7 +87,10 @@ def _refusal(kernel: LoopKernel, axis: Axis) -> str:
         return "its rows are not the last axis of several"
     if not isinstance(axis.extent, int) or not 1 < axis.extent <= LONGEST_ROW:
         return f"rows do not have 2 to {LONGEST_ROW} elements"
-    if any(map(is_expensive, walk(kernel.exprs))):
+    nodes = tuple(walk(kernel.exprs))
+    if not any(node.op == "load" for node in nodes):
+        return "it reads nothing that lanes could have at known places"
+    if any(map(is_expensive, nodes)):
         return "expensive functions fill whole registers"
     stores = [store for item in kernel.passes for store in item.stores]
     if not all(one.is_simple and coefficient(one.index, axis.name) == 1 for one in stores):
