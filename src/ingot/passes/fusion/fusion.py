@@ -49,11 +49,11 @@ class Fusion(Pass):
         changed = False
         decisions: list[Decision] = []
         is_left_out = self.name in context.disabled
+        contracts = context.fp >= Fp.CONTRACT
         for computation in controlled_computations(module):
             grouping = alone(computation) if is_left_out else decide(computation)
             decisions.extend(grouping.decisions)
-            contracts = context.fp >= Fp.CONTRACT
-            stored = stored_products(grouping.group_of.values()) if contracts else ()
+            stored = stored_products(grouping.groups) if contracts else ()
             changed |= outline(computation, grouping, stored)
         context.remarks.extend(decisions)
         return changed

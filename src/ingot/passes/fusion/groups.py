@@ -130,6 +130,11 @@ class Grouping:
     )
     decisions: list[Decision] = field(default_factory=fresh(list[Decision]))
 
+    @property
+    def groups(self) -> list[Group]:
+        """Every group once, in the order in which they were made."""
+        return list(dict.fromkeys(self.group_of.values()))
+
     def groups_with(self, instruction: Instruction) -> list[Group]:
         """Return the groups that compute `instruction`."""
         own = self.group_of.get(instruction)

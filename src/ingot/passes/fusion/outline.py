@@ -34,7 +34,7 @@ def outline(
     `stored`: products that their sums in any kernel take rounded (`stored_products`).
     """
     order = {instruction: n for n, instruction in enumerate(computation.post_order())}
-    groups = list(dict.fromkeys(grouping.group_of.values()))
+    groups = grouping.groups
     # Consumers first: a group's inputs are then still the original instructions.
     groups.sort(key=lambda group: -max([order[root] for root in group.roots]))
     made = [(_outline_group(computation, group, stored), group) for group in groups]
