@@ -84,6 +84,7 @@ UNUSED = (
     "cpu.emit.sort",
     "cpu.library.common",
     "cpu.library.drivers",
+    "cpu.library.samples",
     "formats.hlo_text.parser",
     "kernel.attention",
     "kernel.fft",

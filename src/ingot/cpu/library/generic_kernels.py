@@ -8,21 +8,17 @@ in env; the code depends on what the generic kernel's symbol says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
 from ingot.cpu.emit.loop.kernel import emit_loop_kernel
-from ingot.cpu.emit.loop.split import plain_fold
 from ingot.cpu.emit.template import Template
-from ingot.cpu.library.parts import CACHED_PARTS, LibraryKernel, LibraryPart, library_part
-from ingot.cpu.library.samples import common_kernels, common_sums
+from ingot.cpu.library.parts import CACHED_PARTS, LibraryKernel, library_part
 from ingot.cpu.strategies.request import Request
 from ingot.kernel.generic.generalize import GenericKernel
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.schedule.decide import schedule_loops
 from ingot.kernel.schedule.loop_schedule import LoopSchedule
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 from ingot.support.recent import RecentTable
 
@@ -56,21 +52,3 @@ def library_kernel(target: TargetSpec, generic: GenericKernel) -> LibraryKernel:
         # The object was kept; how it is called follows from emitting it once.
         made = define(ModuleBuilder.for_target(symbol, target))
     return LibraryKernel(with_sizes(made, generic.values), (code,))
-
-
-def common_generic_kernels(target: TargetSpec) -> Iterator[LibraryPart]:
-    """Load what common reductions, sums by segment and positions need."""
-    vectors = Vectors.of(target)
-    for find, kernel in common_kernels():
-        found = find(kernel, schedule_loops(kernel, vectors))
-        assert not isinstance(found, str), "the sample is recognized"
-        yield from library_kernel(target, found).parts
-
-
-def common_folds(target: TargetSpec) -> Iterator[LibraryPart]:
-    """Load what sums of a few f32 arrays need."""
-    vectors = Vectors.of(target)
-    for kernel in common_sums():
-        fold = plain_fold(kernel, schedule_loops(kernel, vectors), target.has_fma)
-        assert fold is not None, "a sum of everything is folded in parts"
-        yield library_part(target, fold)

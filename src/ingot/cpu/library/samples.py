@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator
 from functools import reduce
 from itertools import product
 
+from ingot.cpu.emit.loop.split import plain_fold
+from ingot.cpu.library.generic_kernels import library_kernel
+from ingot.cpu.library.parts import LibraryPart, library_part
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import F32, S32
@@ -22,7 +25,10 @@ from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.loop.update import build_update_kernel
+from ingot.kernel.schedule.decide import schedule_loops
 from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.llvm.machine_model import Vectors
+from ingot.llvm.target import TargetSpec
 
 FOLDS = {"add": 0.0, "maximum": float("-inf")}
 """Folds of f32, and where they start."""
@@ -45,7 +51,25 @@ MAX_INPUTS = 4
 """Arrays at most of the sums whose folds are loaded."""
 
 
-def common_kernels() -> Iterator[
+def common_generic_kernels(target: TargetSpec) -> Iterator[LibraryPart]:
+    """Load what common reductions, sums by segment and positions need."""
+    vectors = Vectors.of(target)
+    for find, kernel in _kernels():
+        found = find(kernel, schedule_loops(kernel, vectors))
+        assert not isinstance(found, str), "the sample is recognized"
+        yield from library_kernel(target, found).parts
+
+
+def common_folds(target: TargetSpec) -> Iterator[LibraryPart]:
+    """Load what sums of a few f32 arrays need."""
+    vectors = Vectors.of(target)
+    for kernel in _sums():
+        fold = plain_fold(kernel, schedule_loops(kernel, vectors), target.has_fma)
+        assert fold is not None, "a sum of everything is folded in parts"
+        yield library_part(target, fold)
+
+
+def _kernels() -> Iterator[
     tuple[Callable[[LoopKernel, LoopSchedule], GenericKernel | str], LoopKernel]
 ]:
     """Yield common kernels, each with the function that finds its generic kernel."""
@@ -59,7 +83,7 @@ def common_kernels() -> Iterator[
         yield generic_indexing, build_update_kernel(_sum_by_segment(row))
 
 
-def common_sums() -> Iterator[LoopKernel]:
+def _sums() -> Iterator[LoopKernel]:
     """Yield folds of sums of a few long f32 arrays to one number."""
     for inputs, opcode in product(range(1, MAX_INPUTS + 1), FOLDS):
         yield collapse(build_loop_kernel(_fold_of_sum(inputs, opcode)))
