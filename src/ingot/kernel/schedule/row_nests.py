@@ -63,7 +63,7 @@ def row_nest(kernel: LoopKernel, axis: Axis, lanes: int) -> RowNest | str:
     refusal = _refusal(kernel, axis)
     if refusal:
         return refusal
-    length = _known(axis)
+    length = known_extent(axis)
     parts = parts_of(length, lanes, may_overlap=_may_overlap(kernel))
     count = len(tuple(walk(kernel.exprs)))
     if len(kernel.grid) == 2 and all(each == lanes for _, each in parts):
@@ -112,7 +112,8 @@ def _has_pieces(kernel: LoopKernel, length: int) -> bool:
     return masks > 0 and (masks > MOST_MASKS or is_move or not is_short)
 
 
-def _known(axis: Axis) -> int:
+def known_extent(axis: Axis) -> int:
+    """Return the extent of rows, or of an axis inside of a nest: a number."""
     assert isinstance(axis.extent, int), "rows and the axes inside of a nest have known extents"
     return axis.extent
 
@@ -120,7 +121,7 @@ def _known(axis: Axis) -> int:
 def _written(axes: tuple[Axis, ...], copies: int, most: int) -> int:
     """Return how many of the innermost axes are written out: up to `most` copies of a vector."""
     for written, axis in enumerate(reversed(axes)):
-        copies *= _known(axis)
+        copies *= known_extent(axis)
         if copies > most:
             return written
     return len(axes)

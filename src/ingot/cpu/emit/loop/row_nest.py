@@ -8,9 +8,9 @@ from itertools import product
 
 from ingot.emit.loop.body import LoopEmitter
 from ingot.emit.values.indices import IndexValue, Lanes
-from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis
 from ingot.kernel.schedule.loop_schedule import RowNest
+from ingot.kernel.schedule.row_nests import known_extent
 from ingot.llvm.values import Value
 
 
@@ -61,7 +61,7 @@ class RowNestEmitter(LoopEmitter):
         strategy, name = self._strategy(RowNest), self.kernel.grid[-1].name
         written = strategy.axes[len(strategy.axes) - strategy.written :]
         names = [axis.name for axis in written]
-        places = list(product(*(range(_known(axis.extent)) for axis in written)))
+        places = list(product(*(range(known_extent(axis)) for axis in written)))
 
         def point(_: list[Value]) -> list[Value]:
             self._prepare(self.kernel.passes, frozenset(names))
@@ -76,8 +76,3 @@ class RowNestEmitter(LoopEmitter):
         for start, count in strategy.parts:
             lanes = None if count == 1 else Lanes(name, count, start=start)
             self._at(name, start, lanes, [], point)
-
-
-def _known(extent: int | Dim) -> int:
-    assert isinstance(extent, int), "axes that are written out have known extents"
-    return extent
