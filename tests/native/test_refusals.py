@@ -37,7 +37,7 @@ REFUSED = {
     "return unknown": ("'unknown' has no value here", "a name that every way assigns"),
     "if n == 1:\n        x = n\n    return x": ("'x' has no value here", "every way"),
     "for i in range(n):\n        y = i\n    return y": ("'y' has no value here", "every way"),
-    "x = 1\n    return n": ("'x' gets no type", "i64"),
+    "x = 1\n    x = n\n    return x": ("'x' gets no type", "i64"),
     "return n\n    return n": ("a statement that control never reaches", "none there"),
     "if n == 1: return 1": ("an end without a result", "on every way"),
     "return abs(n)": ("a call of the Python function `abs`", "@native"),

@@ -8,12 +8,12 @@ function of Python is called at translation only if all its arguments are known 
 from __future__ import annotations
 
 import ast
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from ingot.llvm.types import I64, PTR
 from ingot.llvm.values import Value
 from ingot.native.expressions import Cases, Typed
-from ingot.native.functions import Emitted, Signature
+from ingot.native.functions import Emitted, Native, Signature
 from ingot.native.operations import likely, unlikely
 from ingot.native.operators import Operators
 from ingot.native.pointers import Array, Atomic, Pointer, Struct
@@ -22,7 +22,9 @@ from ingot.native.types import (
     INT64,
     FunctionType,
     IntegerType,
+    Known,
     NativeType,
+    is_known,
     llvm_type,
     type_text,
 )
@@ -56,24 +58,40 @@ class Calls(Operators):
             self.refuse(node, "a likelihood in an expression", "`if unlikely(condition):`")
         return self._known(node, callee)
 
-    def _arguments(self, node: ast.Call, types: list[NativeType]) -> list[Value]:
+    def _arguments(self, node: ast.Call, types: list[NativeType]) -> list[Value | Known]:
+        """Emit arguments; those that translation knows are the objects themselves."""
         if len(node.args) != len(types):
             self.refuse(node, f"{len(node.args)} arguments", f"{len(types)} of them")
-        return [self.value(each, of) for each, of in zip(node.args, types, strict=True)]
+        return [
+            self._known_object(each, of) if is_known(of) else self.value(each, of)
+            for each, of in zip(node.args, types, strict=True)
+        ]
+
+    def _known_object(self, node: ast.expr, of: NativeType) -> Known:
+        made = self.expression(node)
+        if isinstance(made, Known) and isinstance(made, cast(type[Known], of)):
+            return made
+        self.refuse(node, f"{made!r} where a {type_text(of)} is wanted", "an object of that class")
 
     def _direct(self, node: ast.Call, callee: Signature) -> Typed:
-        values = self._arguments(node, [of for _, of in callee.params])
+        types = [of for _, of in callee.params]
+        arguments = self._arguments(node, types)
         if isinstance(callee, Emitted):
-            made: Any = callee.emit(self.f, *values)
-        else:
-            made = self.f.call(self.references.reference(callee), values)
-        return Typed(callee.result, made)
+            made: Any = callee.emit(self.f, *arguments)
+            return Typed(callee.result, made)
+        known = tuple([each for each in arguments if isinstance(each, Known)])
+        if isinstance(callee, Native):
+            callee = callee.specialised(known)
+        values = [each for each in arguments if isinstance(each, Value)]
+        return Typed(callee.result, self.f.call(self.references.reference(callee), values))
 
     def _indirect(self, node: ast.Call, callee: Typed) -> Typed:
         of = callee.type
         if not isinstance(of, FunctionType):
             self.refuse(node, f"a call of a {type_text(of)}", "calls of functions")
-        values = self._arguments(node, list(of.params))
+        if len(node.args) != len(of.params):
+            self.refuse(node, f"{len(node.args)} arguments", f"{len(of.params)} of them")
+        values = [self.value(each, kind) for each, kind in zip(node.args, of.params, strict=True)]
         types = [llvm_type(each) for each in of.params]
         return Typed(
             of.result, self.f.call_indirect(callee.value, llvm_type(of.result), types, values)
@@ -81,6 +99,8 @@ class Calls(Operators):
 
     def _known(self, node: ast.Call, callee: Any) -> object:
         args = [self.expression(each) for each in node.args]
+        if (callee is min or callee is max) and any(isinstance(each, Typed) for each in args):
+            return self._extreme(node, callee is min, args)
         if any(isinstance(each, Typed) for each in args) or not callable(callee):
             self.refuse(
                 node,
@@ -88,6 +108,17 @@ class Calls(Operators):
                 "calls of @native, @external and @emitted functions",
             )
         return callee(*args)
+
+    def _extreme(self, node: ast.Call, is_least: bool, args: list[object]) -> Typed:
+        """Emit `min(...)` or `max(...)` of numbers."""
+        of = next(each.type for each in args if isinstance(each, Typed))
+        if not isinstance(of, IntegerType) or of == BOOL:
+            self.refuse(node, f"an order of {type_text(of)}", "orders of numbers")
+        found, *others = [self.as_value(node, each, of) for each in args]
+        for other in others:
+            is_found = self.f.icmp("slt" if is_least else "sgt", found, other)
+            found = self.f.select(is_found, found, other)
+        return Typed(of, found)
 
     def _conversion(self, node: ast.Call, to: IntegerType) -> object:
         """Emit `i64(x)`: booleans are 0 or 1, numbers keep their sign, or lose high bits."""

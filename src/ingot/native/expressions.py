@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn, cast
 
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import I1, I8, I64, PTR
@@ -56,7 +56,7 @@ class Expressions:
         """Write into `f`."""
         self.references, self.function, self.f = references, function, f
         self.names = function.namespace
-        self.scope: dict[str, Typed | Variable] = {}
+        self.scope: dict[str, Typed | Variable | int] = {}
 
     def refuse(self, node: ast.AST, message: str, allowed: str) -> NoReturn:
         """Raise the error for a piece of source."""
@@ -165,7 +165,8 @@ class Expressions:
         of, address = self.field(node, pointer)
         if isinstance(of, type) and (issubclass(of, Atomic) or self.is_row(node, pointer)):
             return Typed(of, address)
-        return Typed(of, self.f.load(llvm_type(of), address))
+        is_constant = cast(type[Struct], pointer.type).is_constant
+        return Typed(of, self.f.load(llvm_type(of), address, invariant=is_constant))
 
     def is_row(self, node: ast.Attribute, struct: Typed) -> bool:
         """Return whether a field is an array that lies in the struct."""

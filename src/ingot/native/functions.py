@@ -2,10 +2,11 @@
 """The decorators of native functions, and of the functions that they call.
 
 `@native`, `@inlined` and `@exported` functions are translated; `@external` ones are in another
-module, and `@emitted` ones emit their own instructions. `@cold` marks one that hardly ever runs.
+module, and `@emitted` and `@vectors` ones emit their own instructions. `@cold` marks one that
+hardly ever runs.
 
-Each is also callable as plain Python, where arguments and results are checked against the
-annotations. Invariant: decorating looks at nothing; annotations and sources are read when a module
+All but `@vectors` are also callable as plain Python, where arguments and results are checked
+against the annotations. Invariant: decorating looks at nothing; annotations and sources are read when a module
 is built (`ingot.native.module`) or the function is called.
 
 Example:
@@ -21,7 +22,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from types import ModuleType
@@ -30,7 +31,7 @@ from typing import Any, TypeVar, cast
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value
 from ingot.native.memory import converted, function_at, stack_frame
-from ingot.native.types import NativeType, llvm_type, resolve
+from ingot.native.types import Known, NativeType, is_known, llvm_type, resolve
 from ingot.support.diagnostics import InternalError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,12 +41,17 @@ _FIRST_ADDRESS = 1 << 56
 
 
 class Signature:
-    """A Python function with the types of its parameters and of its result."""
+    """A Python function with the types of its parameters and of its result.
+
+    Attributes:
+        known: objects that parameters stand for (`Native.specialised`); these are no parameters.
+    """
 
     def __init__(self, function: Callable[..., Any], **types: Any) -> None:
         """Describe `function`; `types` replace annotations of parameters."""
         self.function: Any = function
         self.name: str = self.function.__name__
+        self.known: Mapping[str, Known] = {}
         self._given = types
         self.__doc__ = function.__doc__
 
@@ -56,14 +62,15 @@ class Signature:
         closure = {
             name: cell.cell_contents for name, cell in zip(code.co_freevars, cells, strict=True)
         }
-        return {**self.function.__globals__, **closure}
+        return {**self.function.__globals__, **closure, **self.known}
 
     @cached_property
     def params(self) -> list[tuple[str, NativeType]]:
         """Name and type of each parameter."""
         notes = {**self.function.__annotations__, **self._given}
         names = self.function.__code__.co_varnames[: self.function.__code__.co_argcount]
-        return [(name, resolve(notes[name], self.namespace)) for name in names]
+        given = [name for name in names if name not in self.known]
+        return [(name, resolve(notes[name], self.namespace)) for name in given]
 
     @cached_property
     def result(self) -> NativeType:
@@ -124,6 +131,23 @@ class Native(Signature):
         self.symbol = symbol
         self.is_inlined = is_inlined
         self.is_cold = False
+        self._specialised: dict[tuple[str, tuple[Known, ...]], Native] = {}
+
+    def specialised(self, known: tuple[Known, ...], symbol: str = "") -> Native:
+        """Return the function for some objects, which its `Known` parameters stand for, in order.
+
+        `symbol`: its exported name, "" if it has none.
+        """
+        if not known and not symbol:
+            return self
+        found = self._specialised.get((symbol, known))
+        if found is None:
+            found = Native(self.function, symbol, self.is_inlined, **self._given)
+            found.is_cold = self.is_cold
+            names = [name for name, of in self.params if is_known(of)]
+            found.known = dict(zip(names, known, strict=True))
+            self._specialised[symbol, known] = found
+        return found
 
     def _run(self, values: list[Any]) -> Any:
         with stack_frame():
@@ -179,6 +203,11 @@ class External(Signature):
         return found(*values)
 
 
+def exported_for(symbol: str, function: Callable[..., Any], *known: Known) -> Callable[..., Any]:
+    """Return a native function for some objects that translation knows, exported as `symbol`."""
+    return cast(Native, function).specialised(known, symbol)
+
+
 def external(symbol: str) -> Callable[[F], F]:
     """Declare a function of another module; its body is `...`."""
     return lambda function: cast(F, External(function, symbol))
@@ -225,7 +254,8 @@ class Emitted(Signature):
     """A function whose instructions a Python function emits, with the builder.
 
     Attributes:
-        emit: takes the `FunctionBuilder` and the values of the arguments.
+        emit: takes the `FunctionBuilder`, then for each argument its value, or the object where
+            translation knows it.
     """
 
     def __init__(self, function: Callable[..., Any], emit: Callable[..., Value | None]) -> None:
@@ -237,3 +267,15 @@ class Emitted(Signature):
 def emitted(emit: Callable[..., Any]) -> Callable[[F], F]:
     """Make a function beyond the subset, whose instructions `emit(f, *values)` emits."""
     return lambda function: cast(F, Emitted(function, emit))
+
+
+class Vectors(Emitted):
+    """A function of vectors; it has no meaning as plain Python, and its body is `...`."""
+
+    def _run(self, values: list[Any]) -> Any:
+        raise InternalError(f"'{self.name}' is code of vectors: it has no meaning as plain Python")
+
+
+def vectors(emit: Callable[..., Any]) -> Callable[[F], F]:
+    """Make a function of vectors, whose instructions `emit(f, *values)` emits."""
+    return lambda function: cast(F, Vectors(function, emit))

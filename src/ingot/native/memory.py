@@ -11,9 +11,18 @@ import ctypes
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
-from ingot.native.types import BOOL, FunctionType, IntegerType, NativeType
+from ingot.native.types import (
+    BOOL,
+    FunctionType,
+    IntegerType,
+    Known,
+    NativeType,
+    PointerType,
+    is_known,
+    type_text,
+)
 
 _C_TYPES: dict[int, Any] = {8: ctypes.c_int8, 32: ctypes.c_int32, 64: ctypes.c_int64}
 
@@ -57,7 +66,7 @@ def read(of: NativeType, address: int, owner: object) -> Any:
     """Return the value of a type at an address, in memory that `owner` holds."""
     if isinstance(of, IntegerType):
         return _C_TYPES[of.llvm.bits].from_address(address).value
-    if isinstance(of, type) and of.is_inline:
+    if isinstance(of, type) and issubclass(of, PointerType) and of.is_inline:
         return of(address, owner)
     return converted(of, ctypes.c_uint64.from_address(address).value)
 
@@ -88,9 +97,14 @@ def converted(of: NativeType, value: Any) -> Any:
         return bool(value) if of == BOOL else int(value)
     if of is None:
         return None
+    if is_known(of):
+        if not isinstance(value, cast(type[Known], of)):
+            raise TypeError(f"{value!r} is no {type_text(of)}")
+        return value
     address = value if isinstance(value, int) else raw_address(value)
     if address == 0:
         return None
     if isinstance(of, FunctionType):
         return function_at[address]
-    return value if isinstance(value, of) else of(address, value)
+    pointer = cast(type[PointerType], of)
+    return value if isinstance(value, pointer) else pointer(address, value)

@@ -103,6 +103,7 @@ class Struct(Pointer):
     __slots__ = ()
 
     c_layout: ClassVar[Record]
+    is_constant: ClassVar[bool] = False
     _types: ClassVar[dict[str, NativeType]]
 
     def __init_subclass__(
@@ -111,7 +112,9 @@ class Struct(Pointer):
         own_line: tuple[str, ...] = (),
         counts: Mapping[str, int] | None = None,
         notes: Mapping[str, str] | None = None,
+        is_constant: bool = False,
     ) -> None:
+        cls.is_constant = is_constant
         lengths, texts = counts or {}, notes or {}
         found = {
             field: note
@@ -141,9 +144,11 @@ class Struct(Pointer):
         cls.c_layout, cls._types = layout, {}
         for field, annotation in annotations.items():
             if field not in cls.__dict__ and hasattr(cls, field):
-                if not isinstance(getattr(cls, field), _FieldAccess):
+                inherited = getattr(cls, field)
+                if not isinstance(inherited, _FieldAccess):
                     raise InternalError(f"{cls.__name__}.{field}: pointers have a '{field}'")
-                continue
+                if inherited.offset == layout.offset(field):
+                    continue
             setattr(cls, field, _FieldAccess(cls, field, annotation))
 
     @classmethod

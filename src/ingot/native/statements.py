@@ -2,7 +2,8 @@
 """Statements of native functions as blocks.
 
 It is above `calls`. A name that is assigned once is the value itself; one that is assigned again is
-a slot of the stack, which LLVM's SROA turns back into values. A name that a branch or a loop
+a slot of the stack, which LLVM's SROA turns back into values; a number that translation knows stays
+one. A name that a branch or a loop
 assigns is defined after it only if every path assigns it. Invariant: after each statement the
 builder is in an open block, or the function has returned and nothing follows.
 """
@@ -84,6 +85,9 @@ class Statements(Calls):
             typed = self.run_time(value, made) if of is None else None
             if of is not None:
                 typed = Typed(of, self.as_value(value, made, of))
+            if typed is None and isinstance(made, int) and self._assigned[target.id] == 1:
+                self.scope[target.id] = made
+                return
             if typed is None:
                 self.refuse(target, f"'{target.id}' gets no type", f"`{target.id}: i64 = ...`")
             self._assign_name(target, target.id, typed, None)
@@ -140,7 +144,7 @@ class Statements(Calls):
             self._is_decided = self.f.terminated
             return
         before = self.scope
-        ends: list[dict[str, Typed | Variable]] = [] if node.orelse else [before]
+        ends: list[dict[str, Typed | Variable | int]] = [] if node.orelse else [before]
 
         def branch(body: list[ast.stmt]) -> Callable[[], None]:
             def emit() -> None:
@@ -191,7 +195,7 @@ class Statements(Calls):
     def _for(self, node: ast.For) -> None:
         """Emit `for index in range(...)`, with the test at the end and one before the loop."""
         f = self.f
-        low, high = self._range(node)
+        low, high, step = self._range(node)
         header, following, done = f.block("loop"), f.block("next"), f.block("done")
         counter = f.alloca(I64)
         f.store(low, counter)
@@ -206,23 +210,31 @@ class Statements(Calls):
         if not f.terminated:
             f.br(following)
         f.open_block(following)
-        after = f.add(index, f.const(I64, 1))
+        after = f.add(index, step)
         f.store(after, counter)
         f.cond_br(f.icmp("slt", after, high), header, done)
         f.open_block(done)
 
-    def _range(self, node: ast.For) -> tuple[Value, Value]:
+    def _range(self, node: ast.For) -> tuple[Value, Value, Value]:
+        """Return the bounds of a loop and its step."""
         call = node.iter
         if not (
             isinstance(node.target, ast.Name)
             and isinstance(call, ast.Call)
             and isinstance(call.func, ast.Name)
             and call.func.id == "range"
-            and 1 <= len(call.args) <= 2
+            and 1 <= len(call.args) <= 3
         ):
-            self.refuse(node, f"a loop over `{ast.unparse(call)}`", "range(end), range(start, end)")
-        bounds = [self.value(each, INT64) for each in call.args]
-        return (bounds[0], bounds[1]) if len(bounds) == 2 else (self.f.const(I64, 0), bounds[0])
+            self.refuse(
+                node, f"a loop over `{ast.unparse(call)}`", "range(end) or range(start, end, step)"
+            )
+        given = [self.value(each, INT64) for each in call.args]
+        low = given[0] if len(given) > 1 else self.f.const(I64, 0)
+        return (
+            low,
+            given[min(1, len(given) - 1)],
+            given[2] if len(given) > 2 else self.f.const(I64, 1),
+        )
 
     def _loop(self, node: ast.While | ast.For, loop: _Loop) -> None:
         if node.orelse:

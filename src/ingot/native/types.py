@@ -2,8 +2,8 @@
 """The types of native functions: what an annotation means, and its LLVM type.
 
 This is the lowest layer of `ingot.native`. An annotation is `i8`, `i32`, `i64`, `bool`, a class of
-pointers (`ingot.native.pointers`), `Callable[[...], ...]` for a function's address, or `None` for
-no result. `X | None` is the type `X`: pyright checks that code tests for null, to LLVM it makes no
+pointers (`ingot.native.pointers`), `Callable[[...], ...]` for a function's address, a class of
+objects that translation knows (`Known`), or `None` for no result. `X | None` is the type `X`: pyright checks that code tests for null, to LLVM it makes no
 difference. Invariant: equal types compare equal, so the translator converts only where the source
 does.
 
@@ -81,6 +81,16 @@ class PointerType:
         self.backing = backing
 
 
+class Known:
+    """The base class of objects that translation knows; native code holds none at run time.
+
+    A function with a parameter of such a class is translated once for each object it is called
+    with, as a template is in C++. Equal objects compare equal and have equal hashes.
+    """
+
+    __slots__ = ()
+
+
 @record
 class FunctionType:
     """The address of a function."""
@@ -89,7 +99,7 @@ class FunctionType:
     result: NativeType
 
 
-NativeType = IntegerType | FunctionType | type[PointerType] | None
+NativeType = IntegerType | FunctionType | type[PointerType] | type[Known] | None
 
 
 def llvm_type(of: NativeType) -> Type:
@@ -97,6 +107,11 @@ def llvm_type(of: NativeType) -> Type:
     if isinstance(of, IntegerType):
         return of.llvm
     return VOID if of is None else PTR
+
+
+def is_known(of: NativeType) -> bool:
+    """Return whether values of a type are known at translation."""
+    return isinstance(of, type) and issubclass(of, Known)
 
 
 def type_text(of: object) -> str:
@@ -116,7 +131,7 @@ def as_type(annotation: Any) -> NativeType:
         return annotation
     if annotation is bool:
         return BOOL
-    if isinstance(annotation, type) and issubclass(annotation, PointerType):
+    if isinstance(annotation, type) and issubclass(annotation, (PointerType, Known)):
         return annotation
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Callable:

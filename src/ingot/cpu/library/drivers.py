@@ -24,7 +24,7 @@ from ingot.cpu.emit.convolution.filter_gradient import (
     filter_gradient_call,
     filter_gradient_template,
 )
-from ingot.cpu.emit.convolution.winograd import winograd_call, winograd_template
+from ingot.cpu.emit.convolution.winograd_call import winograd_call, winograd_template
 from ingot.cpu.emit.drivers import DriverCall
 from ingot.cpu.emit.template import template_of
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part

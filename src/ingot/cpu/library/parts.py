@@ -20,7 +20,7 @@ from ingot.support.later import Later
 from ingot.support.recent import RecentTable
 from ingot.support.records import record
 
-SOURCES = ("support", "llvm", "hlo", "kernel", "emit", "cpu")
+SOURCES = ("support", "llvm", "native", "hlo", "kernel", "emit", "cpu")
 """The packages that make the library's code."""
 
 

@@ -4,7 +4,7 @@
 Each square of 2x2 results (a *tile*) needs 4x4 elements of the image. Image and taps are
 transformed to 16 planes (sums and differences), each plane is a matrix product over the channels,
 and four results are sums of its 16. So one convolution is 16 products [tiles, channels] by
-[channels, features], and the code is the same at every size (`PARAMETERS`).
+[channels, features], and the code is the same at every size (`WinogradNumbers`).
 
 Measured against f64 on normal data (maximum and RMS error, as a part of the largest result): at
 64 channels direct sums 1.0e-6 and 9.5e-8, Winograd 3.3e-7 and 5.9e-8, XLA:CPU 8.5e-7 and 8.5e-8; at
@@ -34,9 +34,14 @@ from ingot.kernel.convolution.plain import driven_element
 from ingot.kernel.driver_parameters import Chunks, DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
 from ingot.llvm.machine_model import L2_BYTES, L3_BYTES, LINE_BYTES, Vectors
+from ingot.native.pointers import Struct
+from ingot.native.types import i64
 from ingot.support.records import record
 
-PLANES = 16
+SIDE, TAPS, RESULTS = 4, 3, 2
+"""Sides of a transformed tile, of the window, of a tile's results."""
+
+PLANES = SIDE * SIDE
 MIN_FEATURES = 32
 """Channels and features below which the transforms cost more than the products saved."""
 
@@ -64,19 +69,42 @@ MAX_CHUNKS = 16
 SCRATCH_BYTES = 48 << 20
 """Scratch of all chunks together, if that leaves FEW_UNITS of them."""
 
-PARAMETERS = (
-    *("height", "width", "channels", "features", "result_height", "result_width"),
-    *("low_0", "low_1", "tiles_down", "tiles_across", "tile_rows"),
-    *("row_units", "column_units", "units", "grain", "n_block", "rows"),
-    *("taps_plane", "image_row", "image_plane", "sums_plane", "chunk_elements"),
-    *("panels", "panel_grain", "tap_first", "tap_row", "tap_column"),
-)
-"""Numbers of a Winograd convolution, in the order of its env; sizes and steps are in elements.
 
-`rows` is the height of a register block. Behind the taps' planes, each chunk has `chunk_elements`
-of scratch: the image's planes, the sums' planes, then room for one tile's elements and results.
-Taps are read from `tap_first` on in steps `tap_row` and `tap_column`, backwards if reversed.
-"""
+class WinogradNumbers(Struct, is_constant=True):
+    """Numbers of a Winograd convolution; sizes and steps are in elements.
+
+    `rows` is the height of a register block. Behind the taps' planes, each chunk has
+    `chunk_elements` of scratch: the image's planes, the sums' planes, then room for one tile's
+    elements and results. Taps are read from `tap_first` on in steps `tap_row` and `tap_column`,
+    backwards if reversed.
+    """
+
+    height: i64
+    width: i64
+    channels: i64
+    features: i64
+    result_height: i64
+    result_width: i64
+    low_0: i64
+    low_1: i64
+    tiles_down: i64
+    tiles_across: i64
+    tile_rows: i64
+    row_units: i64
+    units: i64
+    grain: i64
+    n_block: i64
+    rows: i64
+    taps_plane: i64
+    image_row: i64
+    image_plane: i64
+    sums_plane: i64
+    chunk_elements: i64
+    panels: i64
+    panel_grain: i64
+    tap_first: i64
+    tap_row: i64
+    tap_column: i64
 
 
 @record
@@ -91,7 +119,7 @@ class Winograd(DriverParameters):
         scratch_bytes: bytes of scratch.
     """
 
-    NAMES = PARAMETERS
+    NAMES = WinogradNumbers.c_layout.names
 
     element: DType
     lanes: int
@@ -171,7 +199,6 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
         "tiles_across": tiles.across,
         "tile_rows": tiles.rows,
         "row_units": tiles.row_units,
-        "column_units": given.features // n_block,
         "units": units,
         "grain": chunks.grain,
         "n_block": n_block,
@@ -181,7 +208,7 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
         "panel_grain": panel_grain,
     }
     return Winograd(
-        tuple(values[name] for name in PARAMETERS),
+        tuple(values[name] for name in Winograd.NAMES),
         element,
         lanes,
         -(-panels // panel_grain),
