@@ -6,8 +6,8 @@ module, and `@emitted` and `@vectors` ones emit their own instructions. `@cold` 
 hardly ever runs.
 
 All but `@vectors` are also callable as plain Python, where arguments and results are checked
-against the annotations. Invariant: decorating looks at nothing; annotations and sources are read when a module
-is built (`ingot.native.module`) or the function is called.
+against the annotations. Invariant: decorating looks at nothing; annotations and sources are read
+when a module is built (`ingot.native.module`) or the function is called.
 
 Example:
     >>> from ingot.native.pointers import Array, Atomic

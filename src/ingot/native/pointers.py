@@ -144,11 +144,9 @@ class Struct(Pointer):
         cls.c_layout, cls._types = layout, {}
         for field, annotation in annotations.items():
             if field not in cls.__dict__ and hasattr(cls, field):
-                inherited = getattr(cls, field)
-                if not isinstance(inherited, _FieldAccess):
+                if not isinstance(getattr(cls, field), _FieldAccess):
                     raise InternalError(f"{cls.__name__}.{field}: pointers have a '{field}'")
-                if inherited.offset == layout.offset(field):
-                    continue
+                continue
             setattr(cls, field, _FieldAccess(cls, field, annotation))
 
     @classmethod

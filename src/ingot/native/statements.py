@@ -3,9 +3,9 @@
 
 It is above `calls`. A name that is assigned once is the value itself; one that is assigned again is
 a slot of the stack, which LLVM's SROA turns back into values; a number that translation knows stays
-one. A name that a branch or a loop
-assigns is defined after it only if every path assigns it. Invariant: after each statement the
-builder is in an open block, or the function has returned and nothing follows.
+one. A name that a branch or a loop assigns is defined after it only if every path assigns it.
+Invariant: after each statement the builder is in an open block, or the function has returned and
+nothing follows.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 
 This is the lowest layer of `ingot.native`. An annotation is `i8`, `i32`, `i64`, `bool`, a class of
 pointers (`ingot.native.pointers`), `Callable[[...], ...]` for a function's address, a class of
-objects that translation knows (`Known`), or `None` for no result. `X | None` is the type `X`: pyright checks that code tests for null, to LLVM it makes no
-difference. Invariant: equal types compare equal, so the translator converts only where the source
-does.
+objects that translation knows (`Known`), or `None` for no result. `X | None` is the type `X`:
+pyright checks that code tests for null, to LLVM it makes no difference. Invariant: equal types
+compare equal, so the translator converts only where the source does.
 
 Example:
     >>> as_type(i64).llvm.text, as_type(Callable[[i64], None]).result

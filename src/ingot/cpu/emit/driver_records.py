@@ -10,8 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingot.analysis.library import VECTORS
+from ingot.cpu.emit.template import Template
+from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.jit import SHORT
 from ingot.llvm.types import Type, vector
-from ingot.native.pointers import Pointer, Struct
+from ingot.native.functions import exported_for
+from ingot.native.module import Translation
+from ingot.native.pointers import Array, Pointer, Struct
 from ingot.native.types import Known, i64
 from ingot.support.records import record
 
@@ -20,6 +25,11 @@ Epilogue = Callable[[Pointer, Pointer, i64, i64, i64, i64, i64, i64], None]
 
 MicroKernelFunction = Callable[[Pointer, Pointer, Pointer, i64, bool, i64, i64, i64], None]
 """Takes A, B, C, the depth, whether sums go on, the columns, and the row steps of A and C."""
+
+SegmentedKernel = Callable[
+    [Pointer, Pointer, Pointer, i64, bool, i64, i64, i64, Array[i64], i64], None
+]
+"""Takes the same, then the table of segments and their number."""
 
 
 class DriverStart(Struct, is_constant=True):
@@ -35,10 +45,17 @@ class DriverStart(Struct, is_constant=True):
 
 @record
 class Elements(Known):
-    """The elements of a driver: their type, and how many lanes a vector of them has."""
+    """The elements of a driver, and the panels that it packs.
+
+    Attributes:
+        type: an element's type.
+        lanes: lanes of a vector.
+        vectors: vectors of a row of a panel.
+    """
 
     type: Type
     lanes: int
+    vectors: int = VECTORS
 
     @property
     def bytes(self) -> int:
@@ -48,9 +65,30 @@ class Elements(Known):
     @property
     def columns(self) -> int:
         """Columns of a panel."""
-        return VECTORS * self.lanes
+        return self.vectors * self.lanes
 
     @property
     def vector(self) -> Type:
         """The type of a vector."""
         return vector(self.type, self.lanes)
+
+
+def driver_template(
+    name: str, parameters: tuple[str, ...], of: Elements, **functions: Callable[..., None]
+) -> Template:
+    """Return the code of a driver: each of its native functions, as `{name}_{function}`.
+
+    Args:
+        name: the template's name.
+        parameters: see `Template`.
+        of: the first argument of the functions; env and the number of a chunk follow.
+        functions: the native functions.
+    """
+
+    def define(module: ModuleBuilder) -> None:
+        exported = [
+            exported_for(f"{name}_{symbol}", function, of) for symbol, function in functions.items()
+        ]
+        Translation(module).add(*exported)
+
+    return Template(name, define, parameters, SHORT)

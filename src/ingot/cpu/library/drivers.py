@@ -18,13 +18,17 @@ from ingot.cpu.emit.contraction.microkernel import shared_across
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.contraction.product_call import product_call, product_template
 from ingot.cpu.emit.contraction.product_parts import micro_kernel
-from ingot.cpu.emit.convolution import direct, filter_gradient
-from ingot.cpu.emit.convolution.direct import direct_call, direct_template
-from ingot.cpu.emit.convolution.filter_gradient import (
+from ingot.cpu.emit.convolution.calls import (
+    direct_call,
+    direct_kernel,
+    direct_template,
     filter_gradient_call,
     filter_gradient_template,
+    gradient_kernel,
+    winograd_call,
+    winograd_template,
 )
-from ingot.cpu.emit.convolution.winograd_call import winograd_call, winograd_template
+from ingot.cpu.emit.driver_records import Elements
 from ingot.cpu.emit.drivers import DriverCall
 from ingot.cpu.emit.template import template_of
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
@@ -137,14 +141,12 @@ def common_convolutions(target: TargetSpec) -> Iterator[LibraryPart]:
     vectors = Vectors.of(target)
     lanes = vectors.lanes(cell_bits(F32), 1)
     yield library_part(target, winograd_template(F32, lanes))
-    panel = (VECTORS, lanes)
-    yield library_part(target, direct_template(F32, panel))
+    of = Elements(cell_type(F32), lanes)
+    yield library_part(target, direct_template(F32, (of.vectors, lanes)))
     yield library_part(target, filter_gradient_template(F32, lanes))
     for rows in heights_of(vectors):
-        micro = filter_gradient.micro_kernel(F32, lanes, rows)
-        yield library_part(target, template_of(micro))
+        yield library_part(target, template_of(gradient_kernel(of, rows)))
     for taps in (0, 3):
         most = tap_rows(taps, VECTORS, vectors)
         for rows in range(most // 2, most + 1) if taps else heights_of(vectors):
-            micro = direct.micro_kernel(F32, panel, rows, taps=taps)
-            yield library_part(target, template_of(micro))
+            yield library_part(target, template_of(direct_kernel(of, rows, taps=taps)))

@@ -39,7 +39,7 @@ from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.convolution.direct_parts import (
     MAX_ALL_CHUNKS,
     MAX_CHUNKS,
-    PARAMETERS,
+    DirectNumbers,
     RegisterBlock,
     plan_part,
     tap_rows,
@@ -52,7 +52,6 @@ from ingot.support.records import record, replace
 
 __all__ = [
     "MAX_SEGMENTS",
-    "PARAMETERS",
     "Direct",
     "DirectPart",
     "direct_convolution",
@@ -64,7 +63,7 @@ __all__ = [
 class DirectPart(DriverParameters):
     """A part of a convolution that is summed directly."""
 
-    NAMES = PARAMETERS
+    NAMES = DirectNumbers.c_layout.names
 
 
 @record
@@ -192,7 +191,7 @@ def _lay_out(
         chunks = Chunks.of(units, max_chunks)
         counts = {"units": units, "grain": chunks.grain, "first_chunk": used.chunks}
         numbers = {**plan, **counts, "chunks_at": used.elements}
-        used.parts.append(DirectPart(tuple(numbers[name] for name in PARAMETERS)))
+        used.parts.append(DirectPart(tuple(numbers[name] for name in DirectPart.NAMES)))
         used.chunks += chunks.count
         used.elements += chunks.room * plan["chunk_elements"]
     return used

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from ingot.analysis.direct_convolution import MIN_LINE, Part, Sizes
 from ingot.kernel.contraction.register_block import block_cycles
+from ingot.kernel.convolution.image_numbers import ImageNumbers
 from ingot.llvm.machine_model import L1_STRIDE, L2_BYTES, LINE_BYTES, Vectors
+from ingot.native.types import i64
 from ingot.support.records import record
 
 PIECE = 1024
@@ -37,35 +39,61 @@ MIN_TAP_ROWS = 4
 FEW_UNITS, MAX_CHUNKS, MAX_ALL_CHUNKS = 8, 16, 32
 """Units of a part from which on they are large; chunks of a part, and of all parts, at most."""
 
-PARAMETERS = (
-    *("size_0", "size_1", "size_2", "channels", "features"),
-    *("stride_0", "stride_1", "low_0", "low_1", "low_2"),
-    *("result_0", "result_1", "result_2", "taps_1", "taps_2", "group_channels", "group_features"),
-    *("out_first", "out_image", "out_0", "out_1", "out_2"),
-    *("tap_first", "tap_0", "tap_1", "tap_2"),
-    *("dilation_0", "offset_first", "offset_0", "offset_1", "offset_2", "line_step", "row_step"),
-    *("copies", "own_columns", "planes", "plane_rows", "padded_width", "pixel", "copied"),
-    *("segment", "segments", "piece_segments", "low_rows", "tall_blocks", "row_blocks"),
-    *("unit_lines", "line_units", "n_block", "blocks", "units", "grain", "chunk_elements"),
-    *("copy_elements", "is_packed", "panels", "panel_grain", "column_step"),
-    *("first_chunk", "chunks_at", "first_packing", "panels_at"),
-)
-"""Numbers of a part, in the order of its block of env; steps are in elements.
 
-Results of the part are `out_d` elements of the whole result apart along dimension d and `out_image`
-from image to image, from element `out_first` on; rows of its taps begin at row `tap_first` of the
-whole, `tap_d` rows from tap to tap.
-The first tap is `offset_first` behind its window's first element, `offset_d` is the step from tap
-to tap, `line_step` and `row_step` from line to line and along one. `copies`: whether rows are
-copied: `planes` of `plane_rows` rows, each of `padded_width` pixels of `copied` elements that are
-`pixel` apart; `own_columns`: whether a unit copies the channels of its own features alone.
-`column_step` is the image's from feature to feature: 1 where groups are as wide as their panels.
-`blocks` counts blocks of features in a group, `panels` panels.
-The part's chunks of units come behind `first_chunk` others, those of packed panels of taps behind
-`first_packing`. In the scratch its panels lie at `panels_at`, and from `chunks_at` on for each
-chunk `copy_elements` of copied rows (none if they fit on the stack), a packed piece, then the rows
-of an epilogue.
-"""
+class DirectNumbers(ImageNumbers, is_constant=True):
+    """Numbers of a part; steps are in elements.
+
+    Results of the part are `out_d` elements of the whole result apart along dimension d and
+    `out_image` from image to image, from element `out_first` on; rows of its taps begin at row
+    `tap_first` of the whole, `tap_d` rows from tap to tap. The first tap is `offset_first` behind
+    its window's first element, `offset_d` is the step from tap to tap. `copies`: whether rows are
+    copied; `own_columns`: whether a unit copies the channels of its own features alone.
+    `column_step` is the image's from feature to feature: 1 where groups are as wide as their
+    panels. `blocks` counts blocks of features in a group, `panels` panels.
+
+    The part's chunks of units come behind `first_chunk` others, those of packed panels of taps
+    behind `first_packing`. In the scratch its panels lie at `panels_at`, and from `chunks_at` on
+    for each chunk `copy_elements` of copied rows (none if they fit on the stack), a packed piece,
+    then the rows of an epilogue.
+    """
+
+    stride_0: i64
+    result_0: i64
+    taps_1: i64
+    taps_2: i64
+    group_channels: i64
+    group_features: i64
+    out_first: i64
+    out_image: i64
+    out_0: i64
+    out_1: i64
+    out_2: i64
+    tap_first: i64
+    tap_0: i64
+    tap_1: i64
+    tap_2: i64
+    offset_first: i64
+    offset_0: i64
+    offset_1: i64
+    offset_2: i64
+    copies: i64
+    own_columns: i64
+    segment: i64
+    segments: i64
+    piece_segments: i64
+    line_units: i64
+    n_block: i64
+    blocks: i64
+    units: i64
+    grain: i64
+    is_packed: i64
+    panels: i64
+    panel_grain: i64
+    column_step: i64
+    first_chunk: i64
+    chunks_at: i64
+    first_packing: i64
+    panels_at: i64
 
 
 @record

@@ -23,10 +23,12 @@ from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import most_rows
+from ingot.kernel.convolution.image_numbers import ImageNumbers
 from ingot.kernel.convolution.plain import driven_element
 from ingot.kernel.driver_parameters import DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
 from ingot.llvm.machine_model import L2_BYTES, LINE_BYTES, Vectors
+from ingot.native.types import i64
 from ingot.support.records import record
 
 DIMENSIONS = 3
@@ -44,23 +46,30 @@ COPY_BYTES = L2_BYTES // 2
 """Bytes of the copied rows: they stay in the L2 cache."""
 
 FEW_UNITS = 4
-PARAMETERS = (
-    *("size_0", "size_1", "size_2", "low_0", "low_1", "low_2", "channels", "features"),
-    *("images", "gradient_0", "gradient_1", "gradient_2", "result_1", "result_2"),
-    *("planes", "plane_rows", "padded_width", "pixel", "copied", "dilation_0", "stride_1"),
-    *("plane_step", "tap_0", "tap_1", "tap_2", "image_step", "line_step", "row_step"),
-    *("unit_lines", "unit_images", "low_rows", "tall_blocks", "row_blocks", "unit_blocks"),
-    *("channel_units", "copy_elements", "tile_elements", "chunk_elements"),
-)
-"""Numbers of a filter's gradient, in the order of its env; steps are in elements of the copy.
 
-The copy has `planes` of `plane_rows` rows of `padded_width` pixels for each of `unit_images`
-images; a pixel's `copied` elements are what a unit has at most, `pixel` from the next ones. Planes
-of the image are `dilation_0` apart from tap to tap and `plane_step` from position to position, rows
-`stride_1` from line to line. `tap_d` leads from tap to tap, `line_step` from line to line,
-`row_step` along a line. A group has `unit_lines` lines of `unit_images` images, a unit
-`unit_blocks` blocks of channels; the first `tall_blocks` of all have `low_rows` + 1.
-"""
+
+class FilterGradientNumbers(ImageNumbers, is_constant=True):
+    """Numbers of a filter's gradient; steps are in elements of the copy.
+
+    The copy has its rows for each of `unit_images` images; a pixel's `copied` elements are what a
+    unit has at most. Planes of the image are `plane_step` apart from position to position, `tap_d`
+    leads from tap to tap. A group has `unit_lines` lines of `unit_images` images, a unit
+    `unit_blocks` blocks of channels.
+    """
+
+    images: i64
+    gradient_0: i64
+    gradient_1: i64
+    gradient_2: i64
+    plane_step: i64
+    tap_0: i64
+    tap_1: i64
+    tap_2: i64
+    image_step: i64
+    unit_images: i64
+    unit_blocks: i64
+    channel_units: i64
+    tile_elements: i64
 
 
 @record
@@ -75,7 +84,7 @@ class FilterGradient(DriverParameters):
         rest: columns that are left over behind the whole panels.
     """
 
-    NAMES = PARAMETERS
+    NAMES = FilterGradientNumbers.c_layout.names
 
     element: DType
     lanes: int
@@ -186,7 +195,7 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, most: int) -> Fil
     }
     units = channel_units * panels
     return FilterGradient(
-        tuple(values[name] for name in PARAMETERS),
+        tuple(values[name] for name in FilterGradient.NAMES),
         element,
         lanes,
         units,

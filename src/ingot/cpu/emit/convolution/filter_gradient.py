@@ -1,275 +1,220 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver of filter gradients: `void units(ptr env, i64 chunk)`, one unit for each chunk.
+"""The driver of filter gradients, a native function: `units(env, chunk)`, one unit for each chunk.
 
-Constants of a contraction kernel are parameters here
-(`kernel.convolution.filter_gradient.PARAMETERS`), so one function serves every size. Sums are added
-up in the result, or in a tile of the scratch that an epilogue reads at the end.
+The numbers of a gradient are in env (`kernel.convolution.filter_gradient.FilterGradientNumbers`),
+so one function serves every size. Sums are added up in the result, or in a tile of the scratch that
+an epilogue reads at the end.
 
 Invariant: a unit writes its own elements of the result and nothing else.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from ingot.analysis.library import VECTORS
-from ingot.cpu.emit.contraction.microkernel import (
-    MOST_SHARED,
-    MicroKernel,
-    on_panels,
-    shared_across,
-)
-from ingot.cpu.emit.contraction.packing import cell_type
-from ingot.cpu.emit.convolution.direct_operands import DirectEmitter, PanelPacker, RowCopier
-from ingot.cpu.emit.drivers import DriverCall, DriverEnv, DriverPart, open_driver
-from ingot.cpu.emit.kernel_abi import Phase
-from ingot.cpu.emit.template import Template, template_of
-from ingot.hlo.dtype import DType
-from ingot.kernel.convolution.filter_gradient import MAX_LINES, PARAMETERS, FilterGradient
-from ingot.kernel.ir import PlainConvolution
-from ingot.llvm import types as lt
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.values import Value
-from ingot.support.records import record, replace
-
-LOW, TALL, LOW_REST, TALL_REST = range(4)
-MICRO_KERNELS = 4
-"""Micro-kernels in env; `rest`: columns behind the whole panels."""
+from ingot.cpu.emit.convolution.copied_rows import RowCopy, copy_rows
+from ingot.cpu.emit.convolution.rows import pack_row
+from ingot.cpu.emit.driver_records import DriverStart, Elements, SegmentedKernel
+from ingot.kernel.convolution.filter_gradient import MAX_LINES, FilterGradientNumbers
+from ingot.native.functions import inlined, native
+from ingot.native.operations import memset
+from ingot.native.pointers import Array, Pointer, Struct, sizeof
+from ingot.native.types import i64
 
 
-@lru_cache(maxsize=MOST_SHARED)
-def micro_kernel(element: DType, lanes: int, rows: int, rest: int = 0) -> MicroKernel:
-    """Return the micro-kernel of a block of channels; `rest` columns of the panel, 0: all."""
-    vectors, masked = -(-rest // lanes) or VECTORS, rest % lanes > 0
-    common = shared_across(cell_type(element), lanes, rows, vectors, masked=masked)
-    return on_panels(replace(common, is_segmented=True), VECTORS * lanes)
+class Part(FilterGradientNumbers, is_constant=True):
+    """What env holds behind its start; the last two micro-kernels are for the columns left over."""
+
+    low: SegmentedKernel
+    tall: SegmentedKernel
+    low_rest: SegmentedKernel
+    tall_rest: SegmentedKernel
 
 
-def filter_gradient_template(element: DType, lanes: int) -> Template:
-    """Return the driver of an element type: the function `{name}_units`."""
-    name = f"filter_gradient_{element.name}x{lanes}"
+class Unit(Struct):
+    """A unit: row blocks of channels by a panel of features, for all taps.
 
-    def define(module: ModuleBuilder) -> None:
-        f, env = open_driver(module, f"{name}_units", PARAMETERS, MICRO_KERNELS)
-        _Unit(f, element, (VECTORS, lanes), env).emit()
-        f.ret()
-
-    return Template(name, define, PARAMETERS)
-
-
-def filter_gradient_call(
-    given: PlainConvolution, result: int | None, plan: FilterGradient
-) -> DriverCall:
-    """Return how a filter's gradient is summed; `result`: see `DriverCall`."""
-    code = filter_gradient_template(plan.element, plan.lanes)
-    micro = tuple(
-        template_of(micro_kernel(plan.element, plan.lanes, rows, rest))
-        for rest in (0, plan.rest)
-        for rows in plan.heights
-    )
-    return DriverCall(
-        code,
-        (Phase(f"{code.name}_units", plan.chunks),),
-        (given.lhs, given.rhs),
-        result,
-        (DriverPart(plan.parameters, micro),),
-        plan.scratch_bytes,
-        VECTORS * plan.lanes,
-    )
-
-
-@record
-class _Group:
-    """A group of the gradient: its first image, plane and line, its lines and images.
-
-    Attributes:
-        is_first: whether no sums are there before it.
+    `count` channels from `channel` on are those of the row blocks from `first_block` to
+    `last_block`; `left` features are there from `feature` on. The areas of its scratch are a tile
+    of sums, a copy of rows and a packed panel of the gradient.
     """
 
-    image: Value
-    plane: Value
-    line: Value
-    lines: Value
-    images: Value
-    is_first: Value
+    env: DriverStart
+    part: Part
+    table: Array[i64]
+    first_block: i64
+    last_block: i64
+    channel: i64
+    count: i64
+    feature: i64
+    left: i64
+    tile: Pointer
+    copy: Pointer
+    panel: Pointer
+    low: SegmentedKernel
+    tall: SegmentedKernel
 
 
-class _Unit(DirectEmitter):
-    """Emits the unit of a chunk."""
+class Group(Struct):
+    """A group of the gradient: its first image, plane and line, its images and lines."""
 
-    def __init__(
-        self, f: FunctionBuilder, element: DType, panel: tuple[int, int], env: DriverEnv
-    ) -> None:
-        super().__init__(f, element, panel, env)
-        given = env.given
-        number, channel_unit = self.divide(env.chunk, given["channel_units"])
-        self.first = f.mul(channel_unit, given["unit_blocks"])
-        after = f.imin(f.iadd(self.first, given["unit_blocks"]), given["row_blocks"])
-        self.after = f.as_value(after)
-        self.channel = self.first_row(self.first)
-        self.count = f.sub(self.first_row(self.after), self.channel)
-        self.feature = f.as_value(f.imul(number, self.columns))
-        self.left = f.sub(given["features"], self.feature)
-        own = replace(env, given={**given, "copied": self.count})
-        self.packer = PanelPacker(f, element, panel, own)
-        self.copier = RowCopier(f, element, panel, own)
-        self.signature = [type_ for _, type_ in micro_kernel(element, panel[1], 1).params]
-        self.tile = self.at(env.scratch, (env.chunk, given["chunk_elements"]))
-        self.copy = f.gep(self.tile, given["tile_elements"], self.cell)
-        self.rows = f.gep(self.copy, given["copy_elements"], self.cell)
-        self.table = f.alloca(lt.I64, MAX_LINES, 64)
+    image: i64
+    plane: i64
+    line: i64
+    images: i64
+    lines: i64
 
-    def emit(self) -> None:
-        """Emit the unit: group by group, then the epilogue."""
-        f, given = self.f, self.given
 
-        def plane(image: Value, number: Value) -> None:
-            f.for_range(
-                given["gradient_1"],
-                lambda line: self._group(self._at(image, number, line)),
-                step=given["unit_lines"],
-                at_least_once=True,
-            )
+@native
+def units(of: Elements, env: DriverStart, chunk: i64) -> None:
+    """Sum the unit of a chunk: group by group, then the epilogue."""
+    part = Part.at(env + sizeof(DriverStart))
+    unit = Unit.on_stack()
+    unit.env = env
+    unit.part = part
+    unit.table = Array[i64].on_stack(MAX_LINES)
+    locate(of, unit, chunk)
+    if part.images == 0:
+        clear(of, unit)
+    group = Group.on_stack()
+    for image in range(0, part.images, part.unit_images):
+        group.image = image
+        group.images = min(part.unit_images, part.images - image)
+        for plane in range(part.gradient_0):
+            group.plane = plane
+            for line in range(0, part.gradient_1, part.unit_lines):
+                group.line = line
+                group.lines = min(part.unit_lines, part.gradient_1 - line)
+                multiply_group(of, unit, group)
+    finish(of, unit)
 
-        def images(image: Value) -> None:
-            f.for_range(
-                given["gradient_0"], lambda number: plane(image, number), at_least_once=True
-            )
 
-        f.if_(f.icmp("eq", given["images"], f.const(lt.I64, 0)), self._clear)
-        f.for_range(given["images"], images, step=given["unit_images"])
-        self._finish()
+@native
+def locate(of: Elements, unit: Unit, chunk: i64) -> None:
+    """Set where the unit of a chunk lies, the areas of its scratch, and its micro-kernels."""
+    part = unit.part
+    unit.first_block = chunk % part.channel_units * part.unit_blocks
+    unit.last_block = min(unit.first_block + part.unit_blocks, part.row_blocks)
+    unit.channel = first_channel(part, unit.first_block)
+    unit.count = first_channel(part, unit.last_block) - unit.channel
+    unit.feature = chunk // part.channel_units * of.columns
+    unit.left = part.features - unit.feature
+    unit.tile = unit.env.scratch + chunk * part.chunk_elements * of.bytes
+    unit.copy = unit.tile + part.tile_elements * of.bytes
+    unit.panel = unit.copy + part.copy_elements * of.bytes
+    unit.low = part.low if unit.left >= of.columns else part.low_rest
+    unit.tall = part.tall if unit.left >= of.columns else part.tall_rest
 
-    def _at(self, image: Value, plane: Value, line: Value) -> _Group:
-        f, given = self.f, self.given
-        lines = f.imin(f.sub(given["gradient_1"], line), given["unit_lines"])
-        count = f.imin(f.sub(given["images"], image), given["unit_images"])
-        begun = f.or_(f.or_(image, plane), line)
-        is_first = f.icmp("eq", begun, f.const(lt.I64, 0))
-        return _Group(image, plane, line, f.as_value(lines), f.as_value(count), is_first)
 
-    # ---- operands
+@inlined
+def first_channel(part: Part, block: i64) -> i64:
+    """Return the first channel of a row block: tall ones, of a row more, come before low ones."""
+    return block * part.low_rows + min(block, part.tall_blocks)
 
-    def _group(self, group: _Group) -> None:
-        """Emit a group: its operands made ready, then the products of all taps."""
-        f, given = self.f, self.given
-        f.for_range(
-            group.images, lambda number: self._copy_image(group, number), at_least_once=True
+
+# ---- products
+
+
+@native
+def multiply_group(of: Elements, unit: Unit, group: Group) -> None:
+    """Make the operands of a group ready, then add its products to the sums of all taps."""
+    part = unit.part
+    for image in range(group.images):
+        copy_image(of, unit, group, image)
+    line = (group.image * part.gradient_0 + group.plane) * part.gradient_1 + group.line
+    start = unit.env.rhs + (line * part.gradient_2 * part.features + unit.feature) * of.bytes
+    for row in range(group.images * group.lines * part.gradient_2):
+        target = unit.panel + row * of.columns * of.bytes
+        pack_row(of, target, start + row * part.features * of.bytes, unit.left)
+    for tap in range(part.planes * part.result_1 * part.result_2):
+        multiply_tap(of, unit, group, tap)
+
+
+@native
+def copy_image(of: Elements, unit: Unit, group: Group, image: i64) -> None:
+    """Copy the rows of an image that a group meets, and write where its lines begin."""
+    part = unit.part
+    elements = part.size_0 * part.size_1 * part.size_2 * part.channels
+    offset = image * part.image_step
+    copy = RowCopy.on_stack()
+    copy.target = unit.copy + offset * of.bytes
+    copy.source = unit.env.lhs + ((group.image + image) * elements + unit.channel) * of.bytes
+    copy.z = group.plane * part.plane_step - part.low_0
+    copy.y = group.line * part.stride_1 - part.low_1
+    copy.line = 0
+    copy.last_line = group.lines
+    copy.copied = unit.count
+    copy_rows(of, part, copy)
+    for line in range(group.lines):
+        unit.table[image * group.lines + line] = offset + line * part.line_step
+
+
+@native
+def multiply_tap(of: Elements, unit: Unit, group: Group, tap: i64) -> None:
+    """Add the products of a tap, block by block of channels."""
+    part = unit.part
+    line = tap // part.result_2
+    plane = line // part.result_1 * part.tap_0
+    offset = plane + line % part.result_1 * part.tap_1 + tap % part.result_2 * part.tap_2
+    goes_on = group.image + group.plane + group.line > 0
+    step = sums_step(of, unit)
+    sums = sums_of(of, unit, tap)
+    for block in range(unit.first_block, unit.last_block):
+        channel = first_channel(part, block) - unit.channel
+        run = unit.tall if block < part.tall_blocks else unit.low
+        run(
+            unit.copy + (offset + channel) * of.bytes,
+            unit.panel,
+            sums + channel * step * of.bytes,
+            part.gradient_2,
+            goes_on,
+            unit.left,
+            part.row_step,
+            step,
+            unit.table,
+            group.images * group.lines,
         )
-        line = f.mul(f.add(f.mul(group.image, given["gradient_0"]), group.plane), self._lines)
-        line = f.add(line, group.line)
-        position = f.mul(line, given["gradient_2"])
-        start = f.gep(self.at(self.env.rhs, (position, given["features"])), self.feature, self.cell)
-        depth = f.mul(f.mul(group.images, group.lines), given["gradient_2"])
-        self.packer.pack(start, self.rows, depth, self.left)
-        f.for_range(self._taps, lambda tap: self._tap(group, tap), at_least_once=True)
 
-    @property
-    def _taps(self) -> Value:
-        f, given = self.f, self.given
-        return f.mul(given["planes"], f.mul(given["result_1"], given["result_2"]))
 
-    @property
-    def _lines(self) -> Value:
-        return self.given["gradient_1"]
+# ---- sums
 
-    def _copy_image(self, group: _Group, number: Value) -> None:
-        """Emit the copy of an image's rows, and where its lines begin."""
-        f, given = self.f, self.given
-        image = f.add(group.image, number)
-        plane = f.mul(given["size_1"], f.mul(given["size_2"], given["channels"]))
-        start = self.at(self.env.lhs, (image, f.mul(given["size_0"], plane)))
-        start = f.gep(start, self.channel, self.cell)
-        z = f.sub(f.mul(group.plane, given["plane_step"]), given["low_0"])
-        y = f.sub(f.mul(group.line, given["stride_1"]), given["low_1"])
-        to = f.mul(number, given["image_step"])
-        copy = f.gep(self.copy, to, self.cell)
-        lines = (f.const(lt.I64, 0), group.lines)
-        self.copier.planes(copy, start, (z, y), lines, given["copied"])
-        entries = f.gep(self.table, f.mul(number, group.lines), lt.I64)
 
-        def entry(line: Value) -> None:
-            offset = f.add(to, f.mul(line, given["line_step"]))
-            f.store(offset, f.gep(entries, line, lt.I64), 8)
+@inlined
+def sums_of(of: Elements, unit: Unit, tap: i64) -> Pointer:
+    """Return where a tap's sums begin."""
+    part = unit.part
+    sums = unit.tile + tap * unit.count * of.columns * of.bytes
+    if unit.env.epilogue is None:
+        row = tap * part.channels + unit.channel
+        sums = unit.env.result + (row * part.features + unit.feature) * of.bytes
+    return sums
 
-        f.for_range(group.lines, entry, at_least_once=True)
 
-    # ---- products
+@inlined
+def sums_step(of: Elements, unit: Unit) -> i64:
+    """Return the step of sums from channel to channel."""
+    return unit.part.features if unit.env.epilogue is None else of.columns
 
-    def _tap(self, group: _Group, tap: Value) -> None:
-        """Emit the products of a tap, block by block of channels."""
-        f, given, env = self.f, self.given, self.env
-        rest, tap_2 = self.divide(tap, given["result_2"])
-        tap_0, tap_1 = self.divide(rest, given["result_1"])
-        start = self.at(
-            self.copy, (tap_0, given["tap_0"]), (tap_1, given["tap_1"]), (tap_2, given["tap_2"])
-        )
-        sums, step = self._sums(tap)
-        is_whole = f.icmp("sge", self.left, f.const(lt.I64, self.columns))
-        low, tall = (
-            f.select(is_whole, env.micro_kernels[whole], env.micro_kernels[rest])
-            for whole, rest in ((LOW, LOW_REST), (TALL, TALL_REST))
-        )
-        accumulate = f.not_(group.is_first)
-        segments = f.mul(group.images, group.lines)
 
-        def block(number: Value) -> None:
-            channel = f.sub(self.first_row(number), self.channel)
-            args = [
-                f.gep(start, channel, self.cell),
-                self.rows,
-                self.at(sums, (channel, step)),
-                given["gradient_2"],
-                accumulate,
-                self.left,
-                given["row_step"],
-                step,
-                self.table,
-                segments,
-            ]
-            run = f.select(f.icmp("slt", number, given["tall_blocks"]), tall, low)
-            f.call_indirect(run, lt.VOID, self.signature, args)
+@native
+def clear(of: Elements, unit: Unit) -> None:
+    """Write the sums of no images."""
+    part = unit.part
+    step = sums_step(of, unit)
+    size = min(unit.left, of.columns) * of.bytes
+    for tap in range(part.planes * part.result_1 * part.result_2):
+        sums = sums_of(of, unit, tap)
+        for channel in range(unit.count):
+            memset(sums + channel * step * of.bytes, 0, size)
 
-        f.for_range(self.after, block, start=self.first, at_least_once=True)
 
-    def _sums(self, tap: Value) -> tuple[Value, Value]:
-        """Return where a tap's sums begin, and their step from channel to channel."""
-        f, given, env = self.f, self.given, self.env
-        is_plain = env.is_plain(f)
-        row = self._row(tap)
-        direct = f.gep(self.at(env.result, (row, given["features"])), self.feature, self.cell)
-        columns = f.const(lt.I64, self.columns)
-        tile = self.at(self.tile, (f.mul(tap, self.count), columns))
-        return f.select(is_plain, direct, tile), f.select(is_plain, given["features"], columns)
-
-    def _clear(self) -> None:
-        """Emit sums of no images."""
-        f = self.f
-        columns = self.bytes(f.as_value(f.imin(self.left, self.columns)))
-
-        def tap(number: Value) -> None:
-            sums, step = self._sums(number)
-
-            def channel(number: Value) -> None:
-                f.memset(self.at(sums, (number, step)), 0, columns)
-
-            f.for_range(self.count, channel, at_least_once=True)
-
-        f.for_range(self._taps, tap, at_least_once=True)
-
-    def _row(self, tap: Value) -> Value:
-        """Return the first row of a tap's results."""
-        return self.f.add(self.f.mul(tap, self.given["channels"]), self.channel)
-
-    def _finish(self) -> None:
-        """Emit the epilogue, tap by tap."""
-        f = self.f
-        zero, one = f.const(lt.I64, 0), f.const(lt.I64, 1)
-        columns = f.as_value(f.imin(self.left, self.columns))
-
-        def tap(number: Value) -> None:
-            sums = self.at(self.tile, (f.mul(number, self.count), self.columns))
-            block = [zero, self._row(number), self.count, one, self.feature, columns]
-            self.env.finish(f, sums, block)
-
-        f.for_range(self._taps, tap, at_least_once=True)
+@native
+def finish(of: Elements, unit: Unit) -> None:
+    """Call the epilogue, if there is one, tap by tap."""
+    part = unit.part
+    epilogue = unit.env.epilogue
+    if epilogue is None:
+        return
+    behind = part + sizeof(Part)
+    columns = min(unit.left, of.columns)
+    for tap in range(part.planes * part.result_1 * part.result_2):
+        row = tap * part.channels + unit.channel
+        epilogue(behind, sums_of(of, unit, tap), 0, row, unit.count, 1, unit.feature, columns)

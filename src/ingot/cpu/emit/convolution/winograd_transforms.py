@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ingot.cpu.emit.driver_records import DriverStart, Elements, MicroKernelFunction
+from ingot.cpu.emit.driver_records import Elements, MicroKernelFunction
 from ingot.kernel.convolution.winograd import SIDE, TAPS, WinogradNumbers
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.index import Index
@@ -24,8 +24,8 @@ Row = Sequence[Value]
 Transform = Callable[[FunctionBuilder, Row], list[Value]]
 
 
-class WinogradEnv(WinogradNumbers, DriverStart, is_constant=True):
-    """The env of the driver."""
+class Part(WinogradNumbers, is_constant=True):
+    """What the driver's env holds behind its start."""
 
     micro_kernel: MicroKernelFunction
 
@@ -79,10 +79,10 @@ class _Emitter:
         numbers: those of the convolution, by name.
     """
 
-    def __init__(self, f: FunctionBuilder, of: Elements, env: Value) -> None:
+    def __init__(self, f: FunctionBuilder, of: Elements, part: Value) -> None:
         self.f, self.of = f, of
         self.numbers = {
-            name: WinogradEnv.c_layout.load(f, env, name) for name in WinogradNumbers.c_layout.names
+            name: Part.c_layout.load(f, part, name) for name in WinogradNumbers.c_layout.names
         }
 
     def at(self, base: Value, elements: Index) -> Value:
@@ -116,8 +116,8 @@ class _Emitter:
         self.f.for_range(elements, body, step=self.of.lanes, at_least_once=True)
 
 
-def _emit_taps(f: FunctionBuilder, of: Elements, env: Value, source: Value, target: Value) -> None:
-    emit = _Emitter(f, of, env)
+def _emit_taps(f: FunctionBuilder, of: Elements, part: Value, source: Value, target: Value) -> None:
+    emit = _Emitter(f, of, part)
     row, column = emit.numbers["tap_row"], emit.numbers["tap_column"]
     for part in range(0, of.columns, of.lanes):
         square = emit.square(emit.at(source, part), TAPS, row, column)
@@ -126,13 +126,13 @@ def _emit_taps(f: FunctionBuilder, of: Elements, env: Value, source: Value, targ
 
 
 @vectors(_emit_taps)
-def transform_taps(of: Elements, env: WinogradEnv, source: Pointer, target: Pointer) -> None:
+def transform_taps(of: Elements, part: Part, source: Pointer, target: Pointer) -> None:
     """Transform the taps of a channel and of a panel's features; `target`: in the first plane."""
     ...
 
 
-def _emit_tile(f: FunctionBuilder, of: Elements, env: Value, tile: Value) -> None:
-    emit = _Emitter(f, of, env)
+def _emit_tile(f: FunctionBuilder, of: Elements, part: Value, tile: Value) -> None:
+    emit = _Emitter(f, of, part)
     source, line, target = (Tile.c_layout.load(f, tile, name) for name in Tile.c_layout.names)
     channels, plane = emit.numbers["channels"], emit.numbers["image_plane"]
 
@@ -144,13 +144,15 @@ def _emit_tile(f: FunctionBuilder, of: Elements, env: Value, tile: Value) -> Non
 
 
 @vectors(_emit_tile)
-def transform_elements(of: Elements, env: WinogradEnv, tile: Tile) -> None:
+def transform_elements(of: Elements, part: Part, tile: Tile) -> None:
     """Transform a tile of the image: all of its channels."""
     ...
 
 
-def _emit_sums(f: FunctionBuilder, of: Elements, env: Value, source: Value, corners: Value) -> None:
-    emit = _Emitter(f, of, env)
+def _emit_sums(
+    f: FunctionBuilder, of: Elements, part: Value, source: Value, corners: Value
+) -> None:
+    emit = _Emitter(f, of, part)
     targets = [Corners.c_layout.load(f, corners, name) for name in Corners.c_layout.names]
     plane = emit.numbers["sums_plane"]
 
@@ -163,6 +165,6 @@ def _emit_sums(f: FunctionBuilder, of: Elements, env: Value, source: Value, corn
 
 
 @vectors(_emit_sums)
-def add_planes(of: Elements, env: WinogradEnv, source: Pointer, corners: Corners) -> None:
+def add_planes(of: Elements, part: Part, source: Pointer, corners: Corners) -> None:
     """Add up the planes of a tile; `source`: its sums in the first plane."""
     ...
