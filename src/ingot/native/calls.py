@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from typing import Any, ClassVar, cast
 
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import I64, PTR
 from ingot.llvm.values import Value
 from ingot.native.expressions import Cases, Typed
@@ -142,9 +143,8 @@ class Calls(Operators):
             return Typed(of, f.alloca(I64, of.c_layout.size // 8))
         if method == "on_stack" and issubclass(of, Array):
             count = self.value(node.args[0], INT64)
-            return Typed(
-                of, f.define(PTR, f"alloca {llvm_type(of.item).text}, i64 {count.text}, align 8")
-            )
+            room = f"alloca {llvm_type(of.item).text}, i64 {count.text}, align {LINE_BYTES}"
+            return Typed(of, f.define(PTR, room))
         self.refuse(node, f"'{method}' of {type_text(of)}", "at, on_stack")
 
     def _method(self, node: ast.Call, method: str, receiver: Typed) -> Typed:

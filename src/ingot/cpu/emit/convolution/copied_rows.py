@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from ingot.cpu.emit.convolution.rows import copy_elements
+from ingot.cpu.emit.contraction.packing import lane_mask
 from ingot.cpu.emit.driver_records import Elements
 from ingot.kernel.convolution.image_numbers import ImageNumbers
-from ingot.native.functions import native
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.values import Value
+from ingot.native.functions import native, vectors
 from ingot.native.operations import likely, memcpy, memset
 from ingot.native.pointers import Pointer, Struct
 from ingot.native.types import i64
@@ -16,9 +18,11 @@ class RowCopy(Struct):
     """A copy of rows: of `copied` channels, for the lines from `line` to `last_line` of a unit.
 
     The first element that is copied of the image's first pixel is at `source`; the unit's first
-    window begins at plane `z` and row `y`.
+    window begins at plane `z` and row `y`. Of a row of the copy, the pixels from `first_pixel` to
+    `last_pixel` are those of the image.
     """
 
+    image: ImageNumbers
     target: Pointer
     source: Pointer
     z: i64
@@ -26,44 +30,84 @@ class RowCopy(Struct):
     line: i64
     last_line: i64
     copied: i64
+    first_pixel: i64
+    last_pixel: i64
 
 
 @native
-def copy_rows(of: Elements, image: ImageNumbers, copy: RowCopy) -> None:
+def copy_rows(of: Elements, copy: RowCopy) -> None:
     """Copy the rows that lines of windows meet and earlier lines do not; zeros outside of it."""
-    row_bytes = image.padded_width * image.pixel * of.bytes
+    image = copy.image
+    width = image.padded_width
+    copy.first_pixel = min(max(image.low_2, 0), width)
+    copy.last_pixel = max(min(image.size_2 + image.low_2, width), copy.first_pixel)
     last = image.plane_rows - (image.unit_lines - copy.last_line) * image.stride_1
     first: i64 = 0
     if copy.line > 0:
         first = last - (copy.last_line - copy.line) * image.stride_1
+    row_bytes = width * image.pixel * of.bytes
     for tap in range(image.planes):
         z = copy.z + tap * image.dilation_0
         for row in range(first, last):
             y = copy.y + row
             target = copy.target + (tap * image.plane_rows + row) * row_bytes
             if likely(0 <= z < image.size_0 and 0 <= y < image.size_1):
-                pixel = (z * image.size_1 + y) * image.size_2
-                source = copy.source + pixel * image.channels * of.bytes
-                copy_row(of, image, target, source, copy.copied)
+                pixel = (z * image.size_1 + y) * image.size_2 - image.low_2
+                copy_row(of, copy, target, copy.source + pixel * image.channels * of.bytes)
             else:
                 memset(target, 0, row_bytes)
 
 
 @native
-def copy_row(
-    of: Elements, image: ImageNumbers, target: Pointer, source: Pointer, copied: i64
-) -> None:
-    """Copy a row of the image, whose first pixel goes `low_2` pixels behind the target."""
-    width = image.padded_width
-    first = min(max(image.low_2, 0), width)
-    last = max(min(image.size_2 + image.low_2, width), first)
+def copy_row(of: Elements, copy: RowCopy, target: Pointer, source: Pointer) -> None:
+    """Copy a row of the image; its first pixel would lie at the target, padding before it."""
+    image = copy.image
     pixel = image.pixel * of.bytes
-    memset(target, 0, first * pixel)
-    memset(target + last * pixel, 0, (width - last) * pixel)
-    to = target + first * pixel
-    start = source + (first - image.low_2) * image.channels * of.bytes
-    if copied == image.pixel and copied == image.channels:
-        memcpy(to, start, (last - first) * pixel)
-        return
-    for number in range(last - first):
-        copy_elements(of, to + number * pixel, start + number * image.channels * of.bytes, copied)
+    count = copy.last_pixel - copy.first_pixel
+    first = copy.first_pixel * pixel
+    last = copy.last_pixel * pixel
+    memset(target, 0, first)
+    memset(target + last, 0, image.padded_width * pixel - last)
+    start = source + copy.first_pixel * image.channels * of.bytes
+    if likely(copy.copied == image.pixel and copy.copied == image.channels):
+        memcpy(target + first, start, count * pixel)
+    else:
+        copy_pixels(of, copy, target + first, start)
+
+
+def _emit_pixels(
+    f: FunctionBuilder, of: Elements, copy: Value, target: Value, source: Value
+) -> None:
+    image, copied, first, last = (
+        RowCopy.c_layout.load(f, copy, name)
+        for name in ("image", "copied", "first_pixel", "last_pixel")
+    )
+    pixel_step = ImageNumbers.c_layout.load(f, image, "pixel")
+    channels = ImageNumbers.c_layout.load(f, image, "channels")
+    whole = f.as_value(f.imul(f.idiv(copied, of.lanes), of.lanes))
+    mask = lane_mask(f, f.sub(copied, whole), of.lanes)
+    assert mask is not None, "vectors have lanes"
+    has_rest = f.icmp("slt", whole, copied)
+
+    def at(base: Value, index: Value) -> Value:
+        return f.gep(base, index, of.type)
+
+    def pixel(number: Value) -> None:
+        to, start = at(target, f.mul(number, pixel_step)), at(source, f.mul(number, channels))
+
+        def vector(index: Value) -> None:
+            f.store(f.load(of.vector, at(start, index), of.bytes), at(to, index), of.bytes)
+
+        def rest() -> None:
+            f.masked_store(f.masked_load(of.vector, at(start, whole), mask), at(to, whole), mask)
+
+        f.for_range(whole, vector, step=of.lanes)
+        f.if_(has_rest, rest)
+
+    f.for_range(f.sub(last, first), pixel)
+
+
+@vectors(_emit_pixels)
+def copy_pixels(of: Elements, copy: RowCopy, target: Pointer, source: Pointer) -> None:
+    """Copy the channels of a row's pixels one by one."""
+    ...

@@ -8,7 +8,7 @@ epilogue follows, and the next line's sums take its place.
 from __future__ import annotations
 
 from ingot.cpu.emit.convolution.copied_rows import RowCopy, copy_rows
-from ingot.cpu.emit.convolution.rows import pack_row
+from ingot.cpu.emit.convolution.packed_rows import pack_row
 from ingot.cpu.emit.driver_records import DriverStart, Elements, SegmentedKernel
 from ingot.kernel.convolution.direct_parts import DirectNumbers
 from ingot.native.functions import inlined, native
@@ -141,6 +141,7 @@ def copy_line(of: Elements, unit: Unit, line: i64) -> None:
     """Copy the rows that a line is the first of its unit to meet."""
     part = unit.part
     copy = RowCopy.on_stack()
+    copy.image = part
     copy.target = unit.copy
     copy.source = unit.source
     copy.z = unit.z
@@ -148,7 +149,7 @@ def copy_line(of: Elements, unit: Unit, line: i64) -> None:
     copy.line = line
     copy.last_line = line + 1
     copy.copied = unit.columns if part.own_columns != 0 else part.copied
-    copy_rows(of, part, copy)
+    copy_rows(of, copy)
 
 
 @native

@@ -11,7 +11,7 @@ Invariant: a unit writes its own elements of the result and nothing else.
 from __future__ import annotations
 
 from ingot.cpu.emit.convolution.copied_rows import RowCopy, copy_rows
-from ingot.cpu.emit.convolution.rows import pack_row
+from ingot.cpu.emit.convolution.packed_rows import pack_row
 from ingot.cpu.emit.driver_records import DriverStart, Elements, SegmentedKernel
 from ingot.kernel.convolution.filter_gradient import MAX_LINES, FilterGradientNumbers
 from ingot.native.functions import inlined, native
@@ -135,6 +135,7 @@ def copy_image(of: Elements, unit: Unit, group: Group, image: i64) -> None:
     elements = part.size_0 * part.size_1 * part.size_2 * part.channels
     offset = image * part.image_step
     copy = RowCopy.on_stack()
+    copy.image = part
     copy.target = unit.copy + offset * of.bytes
     copy.source = unit.env.lhs + ((group.image + image) * elements + unit.channel) * of.bytes
     copy.z = group.plane * part.plane_step - part.low_0
@@ -142,7 +143,7 @@ def copy_image(of: Elements, unit: Unit, group: Group, image: i64) -> None:
     copy.line = 0
     copy.last_line = group.lines
     copy.copied = unit.count
-    copy_rows(of, part, copy)
+    copy_rows(of, copy)
     for line in range(group.lines):
         unit.table[image * group.lines + line] = offset + line * part.line_step
 

@@ -119,10 +119,10 @@ class _Emitter:
 def _emit_taps(f: FunctionBuilder, of: Elements, part: Value, source: Value, target: Value) -> None:
     emit = _Emitter(f, of, part)
     row, column = emit.numbers["tap_row"], emit.numbers["tap_column"]
-    for part in range(0, of.columns, of.lanes):
-        square = emit.square(emit.at(source, part), TAPS, row, column)
+    for first in range(0, of.columns, of.lanes):
+        square = emit.square(emit.at(source, first), TAPS, row, column)
         planes = _transformed(f, square, _of_taps)
-        emit.scatter(planes, emit.at(target, part), emit.numbers["taps_plane"])
+        emit.scatter(planes, emit.at(target, first), emit.numbers["taps_plane"])
 
 
 @vectors(_emit_taps)
@@ -133,7 +133,7 @@ def transform_taps(of: Elements, part: Part, source: Pointer, target: Pointer) -
 
 def _emit_tile(f: FunctionBuilder, of: Elements, part: Value, tile: Value) -> None:
     emit = _Emitter(f, of, part)
-    source, line, target = (Tile.c_layout.load(f, tile, name) for name in Tile.c_layout.names)
+    source, line, target = [Tile.c_layout.load(f, tile, name) for name in Tile.c_layout.names]
     channels, plane = emit.numbers["channels"], emit.numbers["image_plane"]
 
     def transform(channel: Value) -> None:
