@@ -20,7 +20,11 @@ class Table(pointers.Struct, counts={"row": 2}):
     row: pointers.Array[types.i64]
 
 
-NAMES["Table"] = Table
+class Of(types.Known):
+    pass
+
+
+NAMES |= {"Table": Table, "Of": Of}
 
 REFUSED = {
     "for x in a: pass": ("a loop over `a`", "range(end)"),
@@ -50,6 +54,9 @@ REFUSED = {
     "return n is 3": ("`is` of numbers", "=="),
     "x = unlikely(n == 1)": ("a likelihood in an expression", "if unlikely"),
     "return f(n)": ("1 arguments", "2 of them"),
+    "return g(n, n)": ("where a Of is wanted", "an object of that class"),
+    "return min(p, p)": ("an order of Pointer", "orders of numbers"),
+    "for i in range(0, n, 1, 2): pass": ("a loop over", "range(start, end, step)"),
     "return f(n, m=n)": ("`f(n, m=n)`", "by position"),
     "return n in a": ("a membership test", "=="),
     "t.row = a": ("an assignment to the array 'row'", "to its items"),
@@ -62,6 +69,8 @@ def _function(body: str):
         "from __future__ import annotations\n"
         "@native\n"
         "def f(a: Array[i64], n: i64) -> i64: return n\n"
+        "@native\n"
+        "def g(of: Of, n: i64) -> i64: return n\n"
         "@exported('refused')\n"
         "def refused(n: i64, small: i8, a: Array[i64], p: Pointer, t: Table) -> i64:\n"
         f"    {body}\n"
@@ -83,9 +92,10 @@ def test_refused(body):
     assert message in found.message
     assert allowed in found.hint
     assert "in native function 'refused'" in found.message
-    line = 5 if "an end without" in message else 5 + len(body.split("\n"))
+    first = 7
+    last = first if "an end without" in message else first + len(body.split("\n"))
     assert found.location.file == file
-    assert 5 <= found.location.line <= line
+    assert first <= found.location.line <= last
 
 
 def test_annotations_are_checked():

@@ -13,12 +13,15 @@ from tests.native.support import linked, module_of
 
 from ingot.native.functions import (
     cold,
+    emitted,
     exported,
+    exported_for,
     external,
     external_symbols,
     inlined,
     native,
     replaced,
+    vectors,
 )
 from ingot.native.layout import Field, Record
 from ingot.native.operations import address_of, bit_length, likely, memcpy, memset, unlikely
@@ -31,7 +34,8 @@ from ingot.native.statics import (
     static_text,
     static_word,
 )
-from ingot.native.types import i8, i32, i64
+from ingot.native.types import Known, i8, i32, i64
+from ingot.support.diagnostics import InternalError
 
 LIMIT = 100
 
@@ -99,6 +103,64 @@ def known(a: i64) -> i64:
     if LIMIT > 10:
         return a + LIMIT * 2 - max(3, 4)
     return a
+
+
+class Scale(Known):
+    """What a function is translated for."""
+
+    def __init__(self, factor: int, is_shifted: bool) -> None:
+        self.factor, self.is_shifted = factor, is_shifted
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scale) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.factor, self.is_shifted))
+
+
+@native
+def scaled(of: Scale, number: i64) -> i64:
+    if of.is_shifted:
+        return number * of.factor + 1
+    return number * of.factor
+
+
+@native
+def scaled_sum(of: Scale, items: Array[i64], count: i64) -> i64:
+    found: i64 = 0
+    step = of.factor - 1
+    for index in range(1, count, step):
+        found += scaled(of, min(items[index], 50)) - max(0, items[index], index)
+        found += shifted(of, index)
+    return found
+
+
+@exported("known_objects")
+def known_objects(items: Array[i64], count: i64) -> i64:
+    both = scaled_sum(THREE, items, count) * 1000 + scaled_sum(SHIFTED, items, count)
+    return both + scaled(Scale(3, False), 7)
+
+
+THREE, SHIFTED = Scale(3, False), Scale(4, True)
+
+
+@native
+def room_of(of: Scale, at: i64) -> i64:
+    room = Array[i64].on_stack(of.factor)
+    room[at] = 5
+    return i64(address_of(room) & 63) + room[at]
+
+
+ROOM_OF_TWO = exported_for("room_of_two", room_of, Scale(2, False))
+
+
+@emitted(lambda f, of, number: f.shl(number, f.const(number.type, of.factor)))
+def shifted(of: Scale, number: i64) -> i64:
+    return number << of.factor
+
+
+@vectors(lambda f, of, number: number)
+def as_vectors(of: Scale, number: i64) -> i64: ...
 
 
 @exported("lists")
@@ -264,6 +326,7 @@ def machine_code():
     host = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(lambda a, _: a * 3)
     address = ctypes.cast(host, ctypes.c_void_p).value
     others = [loops, lists, atomics, callbacks, globals_, tables, flags, outside, arrays, texts]
+    others += [known_objects, ROOM_OF_TWO]
     imports = {"host_function": address, "outside_mark": MARK.address}
     yield linked(*NUMBERS, *PLUS, *others, imports=imports)
     assert host  # it lives as long as the code
@@ -278,7 +341,7 @@ def test_numbers(machine_code, function):
         assert machine_code(function, *args) == function(*args)
 
 
-@pytest.mark.parametrize("function", [loops, flags], ids=lambda each: each.symbol)
+@pytest.mark.parametrize("function", [loops, flags, known_objects], ids=lambda each: each.symbol)
 def test_arrays(machine_code, function):
     random.seed(2)
     for _ in range(60):
@@ -431,3 +494,26 @@ def test_plain_python_checks_types():
     with pytest.raises(TypeError, match="300 is no i8"):
         node.small = 300
     assert Pointer.at(None) is None
+
+
+def test_a_function_is_translated_once_for_each_object(machine_code):
+    assert machine_code(ROOM_OF_TWO, 1) == 5
+    text = module_of(known_objects).text()
+    assert text.count("define internal i64 @test_translation.scaled_sum") == 2
+    assert text.count("define internal i64 @test_translation.scaled(") == 1
+
+
+def test_code_of_vectors_has_no_meaning_as_plain_python():
+    with pytest.raises(InternalError, match="'as_vectors' is code of vectors"):
+        as_vectors(THREE, 5)
+
+
+def test_constant_structs_are_read_as_what_nobody_writes():
+    class Fixed(Struct, is_constant=True):
+        number: i64
+
+    @exported("of_fixed", fixed=Fixed)
+    def of_fixed(fixed) -> i64:
+        return fixed.number
+
+    assert "!invariant.load" in module_of(of_fixed).text()

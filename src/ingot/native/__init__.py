@@ -21,11 +21,13 @@ object, from the cache if it is there. `release(node)` runs it as plain Python o
 tests compare both, and a debugger steps through it. Pyright checks types, and tests for null.
 
 Allowed are: `if`, `while`, `for ... in range(...)`, `break`, `continue`, `return`, assignments,
-`+ - * // % & | ^ << >>`, comparisons, `and or not`, `a if c else b`, calls. Numbers have the widths
-of their annotations and wrap; comparisons are signed, and operands of `//` and `%` must not be
-negative; conversions are explicit (`i64(x)`, `Node.at(pointer)`). Expressions of values that are
-known at translation (module constants, variables that a function closes over, an `if` over those)
-are computed then. Anything else is a `TranslationError` with file and line.
+`+ - * // % & | ^ << >>`, comparisons, `and or not`, `a if c else b`, `min`, `max`, calls. Numbers
+have the widths of their annotations and wrap; comparisons are signed, and operands of `//` and `%`
+must not be negative; conversions are explicit (`i64(x)`, `Node.at(pointer)`). Expressions of values
+that are known at translation (module constants, variables that a function closes over, an `if` over
+those) are computed then. A parameter of a `Known` class is known too: the function is translated
+once for each object that it is called with. Anything else is a `TranslationError` with file and
+line.
 
 Files, bottom up: `layout` (C structs), `types` (annotations), `memory` and `pointers` (their
 meaning as plain Python), `functions` (the decorators), `statics` (globals), `operations`; then the
