@@ -74,7 +74,7 @@ class Elements(Known):
 
 
 def driver_template(
-    name: str, parameters: tuple[str, ...], of: Elements, **functions: Callable[..., None]
+    name: str, parameters: tuple[str, ...], of: Known, **functions: Callable[..., None]
 ) -> Template:
     """Return the code of a driver: each of its native functions, as `{name}_{function}`.
 

@@ -13,8 +13,6 @@ Invariant: sizes are in the parameters only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.contraction.epilogue import emit_epilogue
 from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase, bind_env
@@ -26,11 +24,9 @@ from ingot.kernel.contraction.schedule import schedule_contraction
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm import types as lt
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
-from ingot.llvm.types import Type
-from ingot.llvm.values import Value
 from ingot.support.records import record, replace
 
 BUFFERS = 3
@@ -39,117 +35,6 @@ PARTS = BUFFERS + 2
 
 EPILOGUE = (lt.PTR, lt.PTR, *[lt.I64] * 6)
 """Types of an epilogue's parameters; see `emit_epilogue`."""
-
-
-@record
-class DriverEnv:
-    """What a driver finds in its env.
-
-    Attributes:
-        lhs, rhs, result: the buffers.
-        scratch: the scratch.
-        chunk: number of the chunk in its part.
-        given: the part's parameters by name.
-        micro_kernels: addresses of the micro-kernels.
-        epilogue: address of the epilogue, 0 if there is none.
-        outer: the env that the epilogue takes.
-    """
-
-    lhs: Value
-    rhs: Value
-    result: Value
-    scratch: Value
-    chunk: Value
-    given: dict[str, Value]
-    micro_kernels: tuple[Value, ...]
-    epilogue: Value
-    outer: Value
-
-    def is_plain(self, f: FunctionBuilder) -> Value:
-        """Return whether the sums are the result."""
-        return f.icmp("eq", self.epilogue, f.zero(lt.PTR))
-
-    def finish(self, f: FunctionBuilder, sums: Value, block: Sequence[Value]) -> None:
-        """Call the epilogue, if there is one, on rows of sums.
-
-        `block`: batch, row, rows, row step, column and columns (`emit_epilogue`).
-        """
-        arguments = [self.outer, sums, *block]
-
-        def run() -> None:
-            f.call_indirect(self.epilogue, lt.VOID, list(EPILOGUE), arguments)
-
-        f.if_(f.icmp("ne", self.epilogue, f.zero(lt.PTR)), run)
-
-
-def open_driver(
-    module: ModuleBuilder,
-    symbol: str,
-    parameters: tuple[str, ...],
-    micro_kernels: int,
-    first_chunk: str = "",
-) -> tuple[FunctionBuilder, DriverEnv]:
-    """Start a driver's function `void symbol(ptr env, i64 chunk)`.
-
-    `first_chunk`: the parameter that says how many chunks the parts before have; without it there
-    is one part.
-    """
-    f = module.function(symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs="nounwind")
-    env, chunk = f.params
-
-    def slot(type_: Type, base: Value, number: int) -> Value:
-        return f.load(type_, f.gep(base, number * SLOT_BYTES), 8, invariant=True)
-
-    lhs, rhs, result, scratch, epilogue = (slot(lt.PTR, env, number) for number in range(PARTS))
-    parts, block = slot(lt.I64, env, PARTS), f.gep(env, (PARTS + 1) * SLOT_BYTES)
-    size = f.const(lt.I64, (len(parameters) + micro_kernels) * SLOT_BYTES)
-    outer = f.gep(block, f.mul(parts, size))
-    if first_chunk:
-        number_of_first = parameters.index(first_chunk)
-
-        def later(number: Value, values: list[Value]) -> list[Value]:
-            following = f.gep(env_block, f.mul(number, size))
-            is_there = f.icmp("sle", slot(lt.I64, following, number_of_first), chunk)
-            return [f.select(is_there, following, values[0])]
-
-        env_block = block
-        (block,) = f.loop(1, parts, 1, [block], later)
-        chunk = f.sub(chunk, slot(lt.I64, block, number_of_first))
-    given = {name: slot(lt.I64, block, number) for number, name in enumerate(parameters)}
-    micro = tuple(slot(lt.PTR, block, len(parameters) + number) for number in range(micro_kernels))
-    return f, DriverEnv(lhs, rhs, result, scratch, chunk, given, micro, epilogue, outer)
-
-
-class DriverEmitter:
-    """The common part of driver emitters: env, and the values that all compute from it.
-
-    Attributes:
-        f: the function.
-        env: what it finds in its env.
-        given: the part's parameters by name.
-        cell: type of the elements that `at` counts.
-    """
-
-    def __init__(self, f: FunctionBuilder, env: DriverEnv, cell: Type) -> None:
-        """Emit into `f`, whose env is `env`."""
-        self.f = f
-        self.env = env
-        self.given = env.given
-        self.cell = cell
-
-    def at(self, base: Value, *terms: tuple[Value, Value | int], cell: Type | None = None) -> Value:
-        """Return the address of element sum(a * b) of `base`; `cell`: another type of elements."""
-        f = self.f
-        offset: Value | int = 0
-        for a, b in terms:
-            offset = f.iadd(offset, f.imul(a, b))
-        return f.gep(base, offset, cell or self.cell)
-
-    def first_row(self, block: Value) -> Value:
-        """Return the first row of a row block: tall ones, of one row more, come before low ones."""
-        f, given = self.f, self.given
-        tall_before = f.as_value(f.imin(block, given["tall_blocks"]))
-        return f.add(f.mul(block, given["low_rows"]), tall_before)
 
 
 @record

@@ -3,8 +3,9 @@
 
 A product of two operands that lie in memory with constant steps is the same computation at every
 size. Extents, steps and blocks are numbers that the host program passes to the driver
-(`product_variant.PARAMETERS`), and the micro-kernels are addresses. Compiling a plain product means
-choosing these numbers. If the kernel does more than store the sums, an epilogue of its own does it.
+(`product_variant.ProductNumbers`), and the micro-kernels are addresses. Compiling a plain product
+means choosing these numbers. If the kernel does more than store the sums, an epilogue of its own
+does it.
 
 Rows are divided into blocks of two heights that differ by one, `tall` and `low`, so that no small
 block is left over, which would leave registers unused.
@@ -30,7 +31,7 @@ from ingot.kernel.contraction.product_blocks import (
     scheduled_blocks,
 )
 from ingot.kernel.contraction.product_operands import PlainOperands, plain_operands, result_steps
-from ingot.kernel.contraction.product_variant import PARAMETERS, Placement, ProductVariant
+from ingot.kernel.contraction.product_variant import Placement, ProductNumbers, ProductVariant
 from ingot.kernel.contraction.register_block import (
     FAR_ROW_CYCLES,
     FEW_ROWS,
@@ -103,7 +104,7 @@ class Product(DriverParameters):
         rest: columns that are left over behind the whole register blocks.
     """
 
-    NAMES = PARAMETERS
+    NAMES = ProductNumbers.c_layout.names
 
     variant: ProductVariant
     operands: tuple[int, int]
@@ -139,7 +140,7 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
         blocks = scheduled_blocks(schedule, given, even)
     values = division.parameters(blocks, sums) | {"rhs_step": rhs_step}
     return Product(
-        tuple(values[name] for name in PARAMETERS),
+        tuple(values[name] for name in Product.NAMES),
         variant,
         (given.lhs.buffer, given.rhs.buffer),
         (given.lhs.first, given.rhs.first),
@@ -195,7 +196,7 @@ class _Division:
         return 0, blocks.n_block, blocks.n_block if has_partial_sums else 0
 
     def parameters(self, blocks: Blocks, sums: tuple[int, int, int] | None) -> dict[str, int]:
-        """Return `PARAMETERS` but `rhs_step`; `sums`: steps of sums that are the result."""
+        """Return `ProductNumbers` but `rhs_step`; `sums`: steps of sums that are the result."""
         given, even, variant = self.given, self.even, self.variant
         panel_depth, is_crowded = self.panel_depth(), _is_crowded(given)
         out_batch, out_row, block_row = sums or self.out_steps(blocks)

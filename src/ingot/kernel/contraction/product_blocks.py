@@ -42,7 +42,7 @@ class Blocks:
 
     Attributes:
         unit_row_blocks, n_block, row_units, column_units, units, grain: see
-            `product_variant.PARAMETERS`.
+            `product_variant.ProductNumbers`.
         packed_columns, packed_lhs_row: see there; 0 where nothing is packed ahead.
         pack_chunks: number of chunks of the phase that packs the rhs ahead.
         scratch_bytes: bytes of the rhs that is packed ahead.

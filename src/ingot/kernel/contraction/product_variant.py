@@ -13,6 +13,8 @@ from typing import Literal
 
 from ingot.analysis.library import VECTORS
 from ingot.hlo.dtype import C64, C128, F32, F64, DType
+from ingot.native.pointers import Struct
+from ingot.native.types import i64
 from ingot.support.records import record
 
 PARTS = {C64: F32, C128: F64}
@@ -23,25 +25,46 @@ BYTES_OF_WORD = 4
 WORDS = {2: "pairs", BYTES_OF_WORD: "quads"}
 """Names of words, by how many factors they hold."""
 
-PARAMETERS = (
-    *("lhs_batch", "rhs_batch", "out_batch"),
-    *("lhs_row", "lhs_step", "rhs_step", "rhs_column", "out_row", "block_row"),
-    *("n", "k", "n_block", "k_block", "panel_depth"),
-    *("low_rows", "tall_blocks", "row_blocks", "unit_row_blocks", "row_units", "column_units"),
-    *("units", "grain", "packed_columns", "packed_lhs_row"),
-)
-"""Numbers of a product, in the order of its env.
-
-`rhs_step` goes from k to k, or from n to n in a transposed rhs; `rhs_column` from n to n. `out_row`
-goes from row to row of sums in a row block, `block_row` from row block to row block, for each row
-(0 where an epilogue takes each row block's sums before the next). A unit has `unit_row_blocks` row
-blocks and `n_block` columns; the first `tall_blocks` row blocks have `low_rows` + 1 rows. Where the
-rhs is packed ahead, each piece of k has `packed_columns` columns in whole panels. Rows of a packed
-lhs are `packed_lhs_row` elements apart, or the elements of each k if it is packed across.
-"""
-
 Placement = Literal["direct", "packed", "transposed", "gathered", "dots", "packed dots"]
 """How the rhs is read: see `ContractionSchedule`; a complex one may have no dense axis."""
+
+
+class ProductNumbers(Struct, is_constant=True):
+    """Numbers of a product.
+
+    `rhs_step` goes from k to k, or from n to n in a transposed rhs; `rhs_column` from n to n.
+    `out_row` goes from row to row of sums in a row block, `block_row` from row block to row block,
+    for each row (0 where an epilogue takes each row block's sums before the next). A unit has
+    `unit_row_blocks` row blocks and `n_block` columns; the first `tall_blocks` row blocks have
+    `low_rows` + 1 rows. Where the rhs is packed ahead, each piece of k has `packed_columns` columns
+    in whole panels. Rows of a packed lhs are `packed_lhs_row` elements apart, or the elements of
+    each k if it is packed across.
+    """
+
+    lhs_batch: i64
+    rhs_batch: i64
+    out_batch: i64
+    lhs_row: i64
+    lhs_step: i64
+    rhs_step: i64
+    rhs_column: i64
+    out_row: i64
+    block_row: i64
+    n: i64
+    k: i64
+    n_block: i64
+    k_block: i64
+    panel_depth: i64
+    low_rows: i64
+    tall_blocks: i64
+    row_blocks: i64
+    unit_row_blocks: i64
+    row_units: i64
+    column_units: i64
+    units: i64
+    grain: i64
+    packed_columns: i64
+    packed_lhs_row: i64
 
 
 @record

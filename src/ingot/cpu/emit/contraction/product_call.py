@@ -6,43 +6,32 @@ Invariant: a driver's code depends on the variant of its products alone.
 
 from __future__ import annotations
 
-from ingot.cpu.emit.contraction.product import emit_product_driver
-from ingot.cpu.emit.contraction.product_ahead import PACKING, emit_driver_ahead
-from ingot.cpu.emit.contraction.product_both import emit_driver_both
-from ingot.cpu.emit.contraction.product_complex import emit_complex_driver
-from ingot.cpu.emit.contraction.product_parts import micro_kernel
-from ingot.cpu.emit.contraction.product_small import emit_small_driver
+from ingot.cpu.emit.contraction.product import units
+from ingot.cpu.emit.contraction.product_ahead import packing
+from ingot.cpu.emit.contraction.product_parts import Products, micro_kernel
+from ingot.cpu.emit.contraction.product_small import small_units
+from ingot.cpu.emit.driver_records import driver_template
 from ingot.cpu.emit.drivers import DriverCall, DriverPart
 from ingot.cpu.emit.kernel_abi import Phase
 from ingot.cpu.emit.template import Template, template_of
 from ingot.kernel.contraction.product import Product
-from ingot.kernel.contraction.product_variant import PARAMETERS, ProductVariant
-from ingot.llvm.builder import ModuleBuilder
+from ingot.kernel.contraction.product_variant import ProductVariant
 
 
 def product_template(variant: ProductVariant) -> Template:
-    """Return the driver of a variant: the function `{name}`, and one that packs ahead."""
-    name = f"product_{variant.name}"
-
-    def define(module: ModuleBuilder) -> None:
-        if variant.is_complex:
-            emit_complex_driver(module, name, variant)
-        elif variant.operands is not None and not variant.is_dots:
-            emit_driver_both(module, name, variant)
-        elif variant.rows:
-            emit_small_driver(module, name, variant)
-        elif variant.ahead:
-            emit_driver_ahead(module, name, variant)
-        else:
-            emit_product_driver(module, name, variant)
-
-    return Template(name, define, PARAMETERS)
+    """Return the driver of a variant: the function `{name}_units`, and one that packs ahead."""
+    functions = {"units": small_units if variant.rows else units}
+    if variant.ahead:
+        functions["packing"] = packing
+    return driver_template(f"product_{variant.name}", Product.NAMES, Products(variant), **functions)
 
 
 def product_call(plan: Product) -> DriverCall:
     """Return how a driver runs a plain product."""
     code = product_template(plan.variant)
-    packing = Phase(code.name + PACKING, plan.blocks.pack_chunks)
+    phases = [Phase(f"{code.name}_units", plan.blocks.chunks)]
+    if plan.variant.ahead:
+        phases.insert(0, Phase(f"{code.name}_packing", plan.blocks.pack_chunks))
     micro = tuple(
         template_of(micro_kernel(plan.variant, rows, columns))
         for columns in (plan.variant.columns, plan.rest or plan.variant.columns)
@@ -51,7 +40,7 @@ def product_call(plan: Product) -> DriverCall:
     )
     return DriverCall(
         code,
-        (*([packing] if plan.variant.ahead else []), Phase(code.name, plan.blocks.chunks)),
+        tuple(phases),
         plan.operands,
         plan.result,
         (DriverPart(plan.parameters, micro),),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the drivers of plain products share: pieces of k, and micro-kernels.
+"""What the drivers of plain products share: their variants, units, and micro-kernels.
 
-Below `product` and the drivers that pack both operands. Invariant: a micro-kernel depends on the
+Below `product`, `product_ahead` and `product_packing`. Invariant: a micro-kernel depends on the
 variant of its products and the shape of its register block alone.
 """
 
@@ -18,13 +18,145 @@ from ingot.cpu.emit.contraction.microkernel import (
     shared,
 )
 from ingot.cpu.emit.contraction.packing import cell_type
-from ingot.kernel.contraction.product_variant import ProductVariant
+from ingot.cpu.emit.driver_records import DriverStart
+from ingot.emit.values.types import memory_type
+from ingot.hlo.dtype import DType
+from ingot.kernel.contraction.product_blocks import LHS_BYTES, UNIT_TILE_BYTES
+from ingot.kernel.contraction.product_variant import ProductNumbers, ProductVariant
 from ingot.kernel.contraction.register_block import narrow_lanes
-from ingot.llvm.values import Value
+from ingot.kernel.contraction.schedule import MAX_COLUMNS, PACK_BYTES
+from ingot.kernel.contraction.unit_blocks import TILE_BYTES
+from ingot.llvm.types import Type
+from ingot.native.pointers import Pointer, Struct
+from ingot.native.types import Known, i64
 from ingot.support.records import record, replace
 
-MICRO_KERNELS = ("low", "tall", "low_rest", "tall_rest")
-"""Slots of micro-kernels behind the parameters; `rest`: columns behind the whole blocks."""
+MAX_EPILOGUE_LANES = 128
+"""Lanes of sums that an epilogue may read behind the last one."""
+
+
+@record
+class Products(Known):
+    """Products of a variant: what their driver's code depends on."""
+
+    variant: ProductVariant
+
+    @property
+    def cell(self) -> Type:
+        """The type of a sum and of a packed element."""
+        return cell_type(self.variant.element)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a sum."""
+        return self.cell.bytes
+
+    @property
+    def operands(self) -> tuple[DType, DType]:
+        """The element types of the operands."""
+        return self.variant.operands or (self.variant.element, self.variant.element)
+
+    @property
+    def lhs_bytes(self) -> int:
+        """Bytes of an element of the lhs."""
+        return memory_type(self.operands[0]).bytes
+
+    @property
+    def rhs_bytes(self) -> int:
+        """Bytes of an element of the rhs."""
+        return memory_type(self.operands[1]).bytes
+
+    @property
+    def columns(self) -> int:
+        """Columns of a whole register block."""
+        return self.variant.columns
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether the rhs is dense along k, where it lies."""
+        return self.variant.rhs in ("transposed", "dots")
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether the rhs is dense along no axis."""
+        return self.variant.rhs == "gathered"
+
+    @property
+    def packs_blocks(self) -> bool:
+        """Whether the rows of a row block are packed just before they are multiplied."""
+        return self.variant.operands is not None and not self.variant.is_dots
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether bytes of the lhs are shifted, and panels begin with a row that corrects that."""
+        return self.packs_blocks and self.variant.is_shifted
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of the sums that wait for an epilogue."""
+        sums = UNIT_TILE_BYTES if self.variant.ahead else TILE_BYTES
+        return sums + (self.columns + MAX_EPILOGUE_LANES) * self.bytes
+
+    @property
+    def panels_bytes(self) -> int:
+        """Bytes of the columns that a unit packs, with the panels' first rows."""
+        if self.variant.ahead or not self.variant.has_panels:
+            return 0
+        first_rows = MAX_COLUMNS * self.bytes * self.is_shifted
+        return PACK_BYTES * (1 + self.variant.is_complex) + first_rows
+
+    @property
+    def rows_bytes(self) -> int:
+        """Bytes of the rows that a unit packs."""
+        if self.packs_blocks:
+            return PACK_BYTES * (1 + self.variant.is_complex)
+        return LHS_BYTES if self.variant.ahead else 0
+
+
+class Part(ProductNumbers, is_constant=True):
+    """What env holds behind its start: the numbers, and micro-kernels of two heights.
+
+    The last two are for the columns behind the whole register blocks.
+    """
+
+    low: Pointer
+    tall: Pointer
+    low_rest: Pointer
+    tall_rest: Pointer
+
+
+class Unit(Struct):
+    """A unit: row blocks by columns of a matrix, of which a piece of k is multiplied.
+
+    `top` is its first row; `first_block` to `last_block` are its row blocks. A piece begins at
+    `start` and has `depth` products. `out` is the unit's first sum: in the result, or in the tile
+    that waits for an epilogue. Columns are packed to `panels`, rows to `rows`.
+    """
+
+    env: DriverStart
+    part: Part
+    batch: i64
+    first_block: i64
+    last_block: i64
+    top: i64
+    column: i64
+    columns: i64
+    start: i64
+    depth: i64
+    out: Pointer
+    tile: Pointer
+    panels: Pointer
+    rows: Pointer
+
+
+class Block(Struct):
+    """A register block: its micro-kernel, A, B, C, and its columns if it is not whole."""
+
+    function: Pointer
+    a: Pointer
+    b: Pointer
+    c: Pointer
+    rest: i64
 
 
 @lru_cache(maxsize=MOST_SHARED)
@@ -56,31 +188,3 @@ def micro_kernel(variant: ProductVariant, rows: int, columns: int) -> MicroKerne
         whole_vectors=columns // variant.lanes,
         tail_lanes=narrow_lanes(variant.lanes * parts, columns * parts, rows),
     )
-
-
-@record
-class Piece:
-    """A piece of k of a unit.
-
-    Attributes:
-        lhs, rhs, out: first elements of the operands and the sums; the lhs begins with the matrix's
-            first row, the sums with the unit's, the rhs and the sums with its first column.
-        start, depth: where the piece begins, and how many products it has.
-        batch: number of the matrix.
-        rows: numbers of the first row block, and of the first behind.
-        column, columns: first column, and how many there are.
-        accumulate: whether `out` holds the sums of the pieces before.
-        is_last: whether no piece follows.
-    """
-
-    lhs: Value
-    rhs: Value
-    out: Value
-    start: Value
-    depth: Value
-    batch: Value
-    rows: tuple[Value, Value]
-    column: Value
-    columns: Value
-    accumulate: Value
-    is_last: Value

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers of many products of small matrices, each of which one register block holds.
+"""The driver of many products of small matrices, each of which one register block holds.
 
-`void product(ptr env, i64 chunk)` goes from matrix to matrix: nothing is called or divided for one.
-The general driver takes 1.04 (16x16) to 9.7 times (2x2) as long (AVX2, one thread, 2026-11-28).
+`units(env, chunk)` goes from matrix to matrix: nothing is called or divided for one. The general
+driver takes 1.04 (16x16) to 9.7 times (2x2) as long (AVX2, one thread, 2026-11-28).
 
 Invariant: as in `product`.
 """
@@ -10,41 +10,59 @@ Invariant: as in `product`.
 from __future__ import annotations
 
 from ingot.cpu.emit.contraction.microkernel import Block, shared
-from ingot.cpu.emit.contraction.packing import cell_type
-from ingot.cpu.emit.drivers import open_driver
-from ingot.cpu.emit.kernel_abi import units_of_chunk
-from ingot.kernel.contraction.product_variant import PARAMETERS, ProductVariant
+from ingot.cpu.emit.contraction.product_parts import Part, Products
+from ingot.cpu.emit.driver_records import DriverStart
 from ingot.llvm import types as lt
-from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.values import Value
+from ingot.native.functions import native, vectors
+from ingot.native.pointers import Pointer, Struct, sizeof
+from ingot.native.types import i64
 from ingot.support.records import replace
 
 
-def emit_small_driver(module: ModuleBuilder, symbol: str, variant: ProductVariant) -> None:
-    """Emit the driver of a variant of products of small matrices."""
-    f, env = open_driver(module, symbol, PARAMETERS, 0)
-    given, cell = env.given, cell_type(variant.element)
-    first, last = units_of_chunk(f, env.chunk, given["grain"], given["units"])
-    common = shared(cell, variant.lanes, variant.rows, variant.vectors, masked=variant.has_rest)
+class Matrices(Struct):
+    """The first elements of the operands and of the result of a product."""
+
+    a: Pointer
+    b: Pointer
+    c: Pointer
+
+
+@native
+def small_units(of: Products, env: DriverStart, chunk: i64) -> None:
+    """Multiply a chunk of matrices."""
+    part = Part.at(env + sizeof(DriverStart))
+    matrices = Matrices.on_stack()
+    first = chunk * part.grain
+    for number in range(first, min(first + part.grain, part.units)):
+        matrices.a = env.lhs + number * part.lhs_batch * of.bytes
+        matrices.b = env.rhs + number * part.rhs_batch * of.bytes
+        matrices.c = env.result + number * part.out_batch * of.bytes
+        multiply(of, part, matrices)
+
+
+def _emit(f: FunctionBuilder, of: Products, part: Value, matrices: Value) -> None:
+    variant = of.variant
+    common = shared(of.cell, variant.lanes, variant.rows, variant.vectors, masked=variant.has_rest)
     a_step = 1 if variant.is_dense else None
     spec = replace(common, a_step=a_step, accumulates=False, rows_ahead=0)
-    steps = [given[name] for name in ("lhs_batch", "rhs_batch", "out_batch")]
-    starts = [
-        f.gep(start, f.mul(first, step), cell)
-        for start, step in zip((env.lhs, env.rhs, env.result), steps, strict=True)
-    ]
+
+    def number(name: str) -> Value:
+        return f.load(lt.I64, Part.c_layout.address(f, part, name), invariant=True)
+
     strides = {
-        "a_row": given["lhs_row"],
-        "a_step": given["lhs_step"],
-        "b_step": given["rhs_step"],
-        "c_row": given["out_row"],
+        "a_row": number("lhs_row"),
+        "a_step": number("lhs_step"),
+        "b_step": number("rhs_step"),
+        "c_row": number("out_row"),
     }
+    a, b, c = (Matrices.c_layout.load(f, matrices, name) for name in Matrices.c_layout.names)
+    depth = variant.depth or number("k")
+    Block(spec, f, (a, b, c), (depth, f.const(lt.I1, 0), number("n")), strides).emit()
 
-    def matrix(_: Value, matrices: list[Value]) -> list[Value]:
-        a, b, c = matrices
-        depth = variant.depth or given["k"]
-        Block(spec, f, (a, b, c), (depth, f.const(lt.I1, 0), given["n"]), strides).emit()
-        return [f.gep(one, step, cell) for one, step in zip(matrices, steps, strict=True)]
 
-    f.loop(first, last, 1, starts, matrix)
-    f.ret()
+@vectors(_emit)
+def multiply(of: Products, part: Part, matrices: Matrices) -> None:
+    """Multiply two matrices."""
+    ...

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Register blocks of a unit of plain products: where they lie, micro-kernels, the epilogue."""
+
+from __future__ import annotations
+
+from ingot.cpu.emit.contraction.product_parts import Block, Part, Products, Unit, micro_kernel
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.values import Value
+from ingot.native.functions import inlined, vectors
+from ingot.native.pointers import Pointer, sizeof
+from ingot.native.types import i64
+
+
+@inlined
+def first_row(part: Part, block: i64) -> i64:
+    """Return the first row of a row block: tall ones, of one row more, come before low ones."""
+    return block * part.low_rows + min(block, part.tall_blocks)
+
+
+@inlined
+def lhs_at(of: Products, unit: Unit, row: i64) -> Pointer:
+    """Return where a row of the lhs begins in a piece of k."""
+    part = unit.part
+    index = unit.batch * part.lhs_batch + row * part.lhs_row + unit.start * part.lhs_step
+    return unit.env.lhs + index * of.lhs_bytes
+
+
+@inlined
+def rhs_at(of: Products, unit: Unit) -> Pointer:
+    """Return where a unit's first column of the rhs begins in a piece of k."""
+    part = unit.part
+    rhs = unit.env.rhs + unit.batch * part.rhs_batch * of.rhs_bytes
+    if of.is_transposed:
+        return rhs + (unit.column * part.rhs_step + unit.start) * of.rhs_bytes
+    if of.is_gathered:
+        return rhs + (unit.column * part.rhs_column + unit.start * part.rhs_step) * of.rhs_bytes
+    return rhs + (unit.column + unit.start * part.rhs_step) * of.rhs_bytes
+
+
+@inlined
+def finish(unit: Unit, sums: Pointer, block: i64, last_block: i64) -> None:
+    """Call the epilogue, if there is one, for some row blocks, if no piece of k follows."""
+    part = unit.part
+    epilogue = unit.env.epilogue
+    if epilogue is not None and unit.start + part.k_block >= part.k:
+        row = first_row(part, block)
+        rows = first_row(part, last_block) - row
+        behind = part + sizeof(Part)
+        epilogue(behind, sums, unit.batch, row, rows, 1, unit.column, unit.columns)
+
+
+def _emit_block(f: FunctionBuilder, of: Products, unit: Value, block: Value) -> None:
+    variant = of.variant
+    part, depth, start = (Unit.c_layout.load(f, unit, name) for name in ("part", "depth", "start"))
+    function, a, b, c, rest = (Block.c_layout.load(f, block, name) for name in Block.c_layout.names)
+
+    def number(name: str) -> Value:
+        return f.load(lt.I64, Part.c_layout.address(f, part, name), invariant=True)
+
+    def parts(count: Value) -> Value:
+        """Return a count of elements as micro-kernels count them: complex ones have two parts."""
+        return f.shl(count, f.const(lt.I64, 1)) if variant.is_complex else count
+
+    lhs_row = number("packed_lhs_row" if variant.is_lhs_packed else "lhs_row")
+    if variant.is_dots:
+        rhs_row = number("panel_depth" if variant.has_panels else "rhs_step")
+        arguments = [a, b, c, depth, number("lhs_row"), rhs_row, number("out_row")]
+    else:
+        if variant.is_complex:
+            is_in_place = f.icmp("eq", lhs_row, f.const(lt.I64, 0))
+            lhs_row = f.select(is_in_place, number("lhs_row"), lhs_row)
+        steps = [parts(lhs_row)]
+        if not variant.is_lhs_packed and not variant.is_dense:
+            steps.append(number("lhs_step"))
+        if not variant.has_panels:
+            steps.append(number("rhs_step"))
+        if variant.factors > 1:
+            depth = f.as_value(f.iceildiv(depth, variant.factors))
+        goes_on = f.icmp("sgt", start, f.const(lt.I64, 0))
+        steps.append(parts(number("out_row")))
+        arguments = [a, b, c, parts(depth), goes_on, parts(rest), *steps]
+    signature = [type_ for _, type_ in micro_kernel(variant, 1, variant.columns).params]
+    f.call_indirect(function, lt.VOID, signature, arguments)
+
+
+@vectors(_emit_block)
+def multiply_block(of: Products, unit: Unit, block: Block) -> None:
+    """Call the micro-kernel of a register block."""
+    ...
