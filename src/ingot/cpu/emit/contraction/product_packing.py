@@ -57,7 +57,7 @@ class _Packing:
         self.steps = {name: Part.c_layout.load(f, part, name) for name in STEPS}
         self.emitter = ValueEmitter(f, {}, dict(self.steps), fma=True)
 
-    def operand(self, dtype: DType, index: Dim, address: Value) -> Expr:
+    def operand(self, dtype: DType, index: int | Dim, address: Value) -> Expr:
         """Return the element of an operand in the memory at an address."""
         self.emitter.buffers[0] = address
         return ex.make("load", dtype, (), Access(0, index))
