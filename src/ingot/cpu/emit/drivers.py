@@ -3,8 +3,8 @@
 
 The env of a driver holds, in this order: operands and result; scratch; the address of an epilogue,
 0 if the sums are the result; the number of parts that the work is divided into; for each part its
-parameters and the addresses of its micro-kernels; then an env for code of the kernel's own, with
-its buffers and symbolic sizes. The host program fills env and calls the driver. Only the epilogue
+parameters and the addresses of its micro-kernels (`cpu.emit.driver_records`); then an env for code
+of the kernel's own, with its buffers and symbolic sizes. The host program fills env and calls the driver. Only the epilogue
 is compiled for the kernel. Where an operand does not begin with its buffer, a phase before the
 driver computes its address.
 
@@ -30,11 +30,6 @@ from ingot.llvm.target import TargetSpec
 from ingot.support.records import record, replace
 
 BUFFERS = 3
-PARTS = BUFFERS + 2
-"""Slot that holds the number of parts, behind the scratch and the epilogue."""
-
-EPILOGUE = (lt.PTR, lt.PTR, *[lt.I64] * 6)
-"""Types of an epilogue's parameters; see `emit_epilogue`."""
 
 
 @record
