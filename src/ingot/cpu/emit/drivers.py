@@ -4,9 +4,9 @@
 The env of a driver holds, in this order: operands and result; scratch; the address of an epilogue,
 0 if the sums are the result; the number of parts that the work is divided into; for each part its
 parameters and the addresses of its micro-kernels (`cpu.emit.driver_records`); then an env for code
-of the kernel's own, with its buffers and symbolic sizes. The host program fills env and calls the driver. Only the epilogue
-is compiled for the kernel. Where an operand does not begin with its buffer, a phase before the
-driver computes its address.
+of the kernel's own, with its buffers and symbolic sizes. The host program fills env and calls the
+driver. Only the epilogue is compiled for the kernel. Where an operand does not begin with its
+buffer, a phase before the driver computes its address.
 
 Invariant: sizes are in the parameters only.
 """
