@@ -76,6 +76,15 @@ def test_runs_of_a_row_are_long_and_shared_by_several_threads(columns, units):
     assert (made.rhs, made.k_block, made.units) == ("direct", depth, units)
 
 
+@pytest.mark.parametrize(
+    ("m", "columns", "depth"),
+    [(4, 1000, 32), (4, 1024, 8), (4, 512, 8), (4, 500, 64), (8, 4096, 8), (8, 2000, 32)],
+)
+def test_pieces_of_rows_in_few_cache_sets_fit_its_ways(m, columns, depth):
+    made = schedule((None, m, columns, 1024), vectors=Vectors(256, 16))
+    assert (made.rhs, made.k_block) == ("direct", depth)
+
+
 def test_few_rows_pack_long_pieces_of_a_large_rhs():
     made = schedule((None, 4, 3072, 768), name="bf16")
     assert made.rhs == "packed"

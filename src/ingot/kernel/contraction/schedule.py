@@ -82,7 +82,8 @@ CACHED_PIECE, CACHED_BYTES = 64, 2 * L2_BYTES
 no near cache 0.90, 0.96, 0.97. Unlimited pieces took 0.94 of that in the cache, 1.3 out of it
 (AVX-512, one thread, 2026-11-27). Neither suits rows that fall into few cache sets, by
 `CROWDED_STEP`: with them 8x4096x1024 took 2.1 times as long, 8x1024x1024 1.48, 4x1024x1024 1.46,
-16x1024x1024 1.21, 4x512x512 1.2, 2x2048x512 1.2, 1x1024x1024 1.05 (AVX2, one thread, 2026-11-29)."""
+16x1024x1024 1.21, 4x512x512 1.2, 2x2048x512 1.2, 1x1024x1024 1.05 (AVX2, one thread,
+2026-11-29)."""
 
 Reading = Literal["streamed", "deep", "whole"]
 

@@ -273,9 +273,10 @@ class PartEmitter(LoopEmitter):
 
         def blocks(position: Value, carried: list[Value]) -> list[Value]:
             found: list[Value] = []
+            vector_axis = Lanes(axis.name, lanes, None, aligned)
             for start in starts[:-1]:
                 here, old = f.iadd(start, position), carried[len(found) : len(found) + count]
-                found += self._at(axis.name, here, Lanes(axis.name, lanes, None, aligned), old, point)
+                found += self._at(axis.name, here, vector_axis, old, point)
             return found
 
         folded = f.loop(0, length, lanes, values * self.runs, blocks)
