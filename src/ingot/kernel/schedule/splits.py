@@ -85,7 +85,7 @@ def runs_of(first: Pass, lanes: int, register: int) -> int:
     do not. `lanes` are those of the fold, `register` how many a register holds: each run has some.
     """
     nodes = walk(first.exprs)
-    if len(first.axes) != 1 or any(is_expensive_op(node.op) for node in nodes):
+    if register == 1 or len(first.axes) != 1 or any(is_expensive_op(node.op) for node in nodes):
         return 1
     loads = [node for node in nodes if node.op == "load"]
     steps = [coefficient(node.payload.index, first.axes[0].name) for node in loads]

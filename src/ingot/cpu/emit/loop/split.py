@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel, scratch_of
 from ingot.cpu.emit.template import Template
-from ingot.emit.loop.body import LoopEmitter, Strip, divides
+from ingot.emit.loop.body import LoopEmitter, divides
 from ingot.emit.loop.folds import Folding, held_types
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.types import accumulator_type
@@ -281,10 +281,15 @@ class PartEmitter(LoopEmitter):
 
         folded = f.loop(0, length, lanes, values * self.runs, blocks)
         total, *others = [folded[at : at + count] for at in range(0, len(folded), count)]
-        # What is left over lies behind the last run.
-        is_whole = divides(together, axis.extent, self.part_length)
-        rest = Strip(axis.name, starts[-1], high, lanes, is_whole, aligned)
-        others[-1] = others[-1] if is_whole else self.vectorize(rest, others[-1], point)
+        # What is left over lies behind the last run: too little for blocks without masks.
+        if not divides(together, axis.extent, self.part_length):
+
+            def masked(position: Value, carried: list[Value]) -> list[Value]:
+                mask = self._first_lanes(f.imin(f.isub(high, position), lanes), lanes)
+                vector_axis = Lanes(axis.name, lanes, mask, aligned)
+                return self._at(axis.name, position, vector_axis, carried, point)
+
+            others[-1] = f.loop(starts[-1], high, lanes, others[-1], masked)
         for run in others:
             total = _combine_all(self.emitter, item, total, run)
         return total
