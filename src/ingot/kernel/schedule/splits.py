@@ -91,4 +91,5 @@ def runs_of(first: Pass, lanes: int, register: int) -> int:
     steps = [coefficient(node.payload.index, first.axes[0].name) for node in loads]
     if any(node.args for node in loads) or any(step not in (0, 1) for step in steps):
         return 1
-    return min(MOST_RUNS, max(1, lanes // register)) if 0 < sum(steps) <= MOST_ARRAYS else 1
+    arrays = steps.count(1)
+    return min(MOST_RUNS, max(1, lanes // register)) if 0 < arrays <= MOST_ARRAYS else 1
