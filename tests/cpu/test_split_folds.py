@@ -6,6 +6,7 @@ import pytest
 
 import ingot
 from ingot.evaluator import evaluate
+from ingot.hlo.dtype import dtype as element_type
 from ingot.runtime.native import native_runtime
 
 SIZE = 1 << 20
@@ -59,6 +60,80 @@ def test_any_number_of_threads_gives_the_same_bits():
     finally:
         runtime.set_num_threads(before)
     assert len(found) == 1
+
+
+ODD = (SIZE + 1, SIZE + 1_000_003, 2 * SIZE - 64, 2 * SIZE + 8)
+"""Elements of arrays whose parts are cut into runs with and without a rest."""
+
+
+@pytest.mark.parametrize("size", ODD)
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "f16", "s8", "s64", "u16"])
+def test_runs_of_a_part_read_each_element_once(size, dtype):
+    random = np.random.default_rng(size)
+    x = random.integers(-3, 4, size).astype(element_type(dtype).storage)
+    program = ingot.compile(
+        f"""HloModule m
+        fold {{
+          a = s64[] parameter(0)
+          b = s64[] parameter(1)
+          ROOT c = s64[] add(a, b)
+        }}
+        ENTRY e {{
+          x = {dtype}[{size}] parameter(0)
+          s = s64[] constant(7)
+          z = s64[{size}] convert(x)
+          ROOT r = s64[] reduce(z, s), dimensions={{0}}, to_apply=fold
+        }}"""
+    )
+    assert program(x) == 7 + x.astype(np.int64).sum()
+
+
+@pytest.mark.parametrize("size", ODD)
+@pytest.mark.parametrize("opcode", ["maximum", "minimum"])
+def test_runs_of_a_part_find_an_extreme_and_nan_anywhere(size, opcode):
+    text = _program(opcode, "-inf" if opcode == "maximum" else "inf", "add(x, y)", size)
+    program = ingot.compile(text)
+    sign = 1 if opcode == "maximum" else -1
+    y = np.full(size, -0.0, np.float32)
+    for place in (0, 1, size // 3, size - 65, size - 1):
+        x = np.zeros(size, np.float32)
+        x[place] = sign * np.float32(1e-40)
+        assert program(x, y) == x[place]
+        x[place] = np.nan
+        assert np.isnan(program(x, y))
+
+
+def test_an_index_is_the_first_of_several_runs():
+    size = ODD[1]
+    module = ingot.parse_hlo(f"""HloModule m
+    first {{
+      a = f32[] parameter(0)
+      i = s32[] parameter(1)
+      b = f32[] parameter(2)
+      j = s32[] parameter(3)
+      more = pred[] compare(a, b), direction=GT
+      same = pred[] compare(a, b), direction=EQ
+      none = pred[] compare(a, a), direction=NE
+      before = pred[] compare(i, j), direction=LT
+      tie = pred[] and(same, before)
+      greater = pred[] or(more, none)
+      keeps = pred[] or(greater, tie)
+      value = f32[] select(greater, a, b)
+      index = s32[] select(keeps, i, j)
+      ROOT both = (f32[], s32[]) tuple(value, index)
+    }}
+    ENTRY e {{
+      x = f32[{size}] parameter(0)
+      i = s32[{size}] iota(), iota_dimension=0
+      s = f32[] constant(-inf)
+      t = s32[] constant(0)
+      ROOT r = (f32[], s32[]) reduce(x, i, s, t), dimensions={{0}}, to_apply=first
+    }}""")
+    program = ingot.compile(module)
+    for places in ((5, 90_000), (70_000, 70_001), (3, size - 1), (size - 9, size - 2)):
+        x = np.zeros(size, np.float32)
+        x[list(places)] = 2.0
+        assert int(program(x)[1]) == places[0]
 
 
 def test_what_comes_after_a_fold_keeps_it_out_of_the_library():

@@ -74,6 +74,45 @@ def test_only_large_reductions_are_split(size: int, splits: bool) -> None:
     assert isinstance(schedule.strategy, SplitReduction) == splits
 
 
+def _fold_of(*lines: str) -> SplitReduction:
+    body = [*(f"{name} = f32[?n] parameter({at})" for at, name in enumerate("xyzw")), *lines]
+    text = "\n".join((*body, "zero = f32[] constant(0)"))
+    end = "ROOT r = f32[] reduce(v, zero), dimensions={0}, to_apply=add"
+    _, schedule = _scheduled(fused(f"{text}\n{end}"))
+    assert isinstance(schedule.strategy, SplitReduction)
+    assert schedule.lanes[0] * schedule.strategy.runs <= 64
+    return schedule.strategy
+
+
+@pytest.mark.parametrize(
+    ("lines", "runs"),
+    [
+        (["v = f32[?n] multiply(x, x)"], 4),
+        (["v = f32[?n] multiply(x, y)"], 4),
+        (["p = f32[?n] multiply(y, z)", "v = f32[?n] add(x, p)"], 4),
+        (["p = f32[?n] multiply(y, z)", "q = f32[?n] add(x, w)", "v = f32[?n] add(p, q)"], 1),
+        (["v = f32[?n] exponential(x)"], 1),
+        (["v = f32[?n] reverse(x), dimensions={0}"], 1),
+    ],
+)
+def test_few_arrays_are_folded_in_several_runs(lines: list[str], runs: int) -> None:
+    assert _fold_of(*lines).runs == runs
+
+
+@pytest.mark.parametrize("vectors", [AVX512, AVX2, PLAIN])
+def test_each_run_has_the_lanes_of_a_register(vectors: Vectors) -> None:
+    _, schedule = _scheduled(whole_sum("?n"), vectors)
+    assert isinstance(schedule.strategy, SplitReduction)
+    assert (schedule.lanes[0], schedule.strategy.runs) == (vectors.bits // 32, 4)
+    _, columns = _scheduled(
+        fused("""x = f32[?n,1000] parameter(0)
+      zero = f32[] constant(0)
+      ROOT r = f32[1000] reduce(x, zero), dimensions={0}, to_apply=add"""),
+        vectors,
+    )
+    assert not isinstance(columns.strategy, SplitReduction) or columns.strategy.runs == 1
+
+
 def test_small_kernels_are_one_chunk_and_large_ones_many() -> None:
     assert _scheduled(flat(1000))[1].chunks == 1
     assert _number(_scheduled(flat(50_000_000))[1].chunks) > 8

@@ -44,6 +44,9 @@ L2_BYTES, L3_BYTES = 1 << 20, 8 << 20
 """The L2 cache of a core, and what it has of the L3 cache, that schedules are made for: those of
 the servers (Skylake, Zen) on which thresholds were measured, and about those of all since."""
 
+MANY_REGISTERS = 32
+"""Vector registers of AVX-512: most thresholds that bound registers were measured there."""
+
 _HERTZ = 3e9
 _FMA_UNITS = 2
 _CORE_BYTES_PER_SECOND = 12e9

@@ -310,9 +310,12 @@ ENTRY main {{
     np.testing.assert_array_equal(driver(x, y), -own(x, y))
 
 
-def plan(m, n, k):
+WIDE, NARROW = Vectors(512, 32), Vectors(256, 16)
+
+
+def plan(m, n, k, vectors=WIDE):
     kernel = build_contraction_kernel(product((None, m, n, k)))
-    found = plain_product(kernel, Vectors(512, 32))
+    found = plain_product(kernel, vectors)
     return None if isinstance(found, str) else found
 
 
@@ -371,6 +374,27 @@ def test_few_rows_fetch_long_rows_from_memory(m, n, k, fetches):
     names = {micro.name for micro in product_call(found).needed[1:]}
     assert found.variant.fetches == fetches
     assert all(f"_ahead{FAR_ROWS_AHEAD}_" in name for name in names) == fetches
+    narrow = plan(m, n, k, NARROW)
+    assert narrow is not None
+    assert not narrow.variant.fetches
+
+
+@pytest.mark.parametrize("n", [512, 1024, 4096, 11008])
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 6])
+def test_few_rows_are_one_register_block_that_reads_the_rhs_once(m, n):
+    found = plan(m, n, 2048, NARROW)
+    assert found is not None
+    assert found.value("row_blocks") == 1
+
+
+def test_whole_panels_are_read_without_masks():
+    for m, n, k in ((512, 1039, 1024), (700, 1021, 700)):
+        found = plan(m, n, k)
+        assert found is not None
+        assert found.variant.has_panels
+        masks = {micro.name.rsplit("_", 1)[1] for micro in product_call(found).needed[1:]}
+        assert any(mask.endswith("s") for mask in masks)
+        assert not any("l" in mask for mask in masks)
 
 
 @pytest.mark.parametrize("m", [1, 3, 9])

@@ -71,9 +71,18 @@ def test_few_rows_read_a_large_rhs_once_in_long_runs(m, name):
 )
 def test_runs_of_a_row_are_long_and_shared_by_several_threads(columns, units):
     made = schedule((None, 1, columns, 1024))
-    # More rows of a rhs at once where they are short.
-    depth = 32 if columns <= 1024 else 8
+    # More rows of a rhs at once where they are short and do not share cache sets.
+    depth = 32 if columns == 700 else 8
     assert (made.rhs, made.k_block, made.units) == ("direct", depth, units)
+
+
+@pytest.mark.parametrize(
+    ("m", "columns", "depth"),
+    [(4, 1000, 32), (4, 1024, 8), (4, 512, 8), (4, 500, 64), (8, 4096, 8), (8, 2000, 32)],
+)
+def test_pieces_of_rows_in_few_cache_sets_fit_its_ways(m, columns, depth):
+    made = schedule((None, m, columns, 1024), vectors=Vectors(256, 16))
+    assert (made.rhs, made.k_block) == ("direct", depth)
 
 
 def test_few_rows_pack_long_pieces_of_a_large_rhs():

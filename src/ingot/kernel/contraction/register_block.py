@@ -124,7 +124,8 @@ class BlockSearch:
             if count + MIN_SPARE <= registers:
                 found = self._of_width(m, n, count)
                 cycles = found.cycles(n, self.more)
-                if (cycles, -count) < (lowest, -best.vectors):
+                taken = (cycles, found.row_blocks, -count)
+                if taken < (lowest, best.row_blocks, -best.vectors):
                     best, lowest = found, cycles
         return common if common.cycles(n, self.more) <= stays * lowest else best
 

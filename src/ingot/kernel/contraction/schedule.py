@@ -25,6 +25,7 @@ from ingot.kernel.contraction.operands import (
 )
 from ingot.kernel.contraction.register_block import register_block
 from ingot.kernel.contraction.rhs_placement import (
+    CROWDED_STEP,
     DOT_BLOCK_ROWS,
     DOTS,
     MAX_DEPTH,
@@ -50,7 +51,7 @@ from ingot.kernel.contraction.unit_blocks import (
     streamed_blocks,
 )
 from ingot.kernel.ir import ContractionKernel
-from ingot.llvm.machine_model import L1_WAYS, L2_BYTES, Vectors
+from ingot.llvm.machine_model import L1_WAYS, L2_BYTES, MANY_REGISTERS, Vectors
 from ingot.support.records import record
 
 PACK_BYTES = L2_BYTES // 4
@@ -79,7 +80,10 @@ CACHED_PIECE, CACHED_BYTES = 64, 2 * L2_BYTES
 """The same if a cache near the core keeps all CACHED_BYTES of the rhs. Against `SHORT_PIECE`
 30x500x500 took 0.88 of the time, 24x700x333 0.91, 38x1106x277 0.93, 7x45x1846 0.90; with the rhs in
 no near cache 0.90, 0.96, 0.97. Unlimited pieces took 0.94 of that in the cache, 1.3 out of it
-(AVX-512, one thread, 2026-11-27)."""
+(AVX-512, one thread, 2026-11-27). Neither suits rows that fall into few cache sets, by
+`CROWDED_STEP`: with them 8x4096x1024 took 2.1 times as long, 8x1024x1024 1.48, 4x1024x1024 1.46,
+16x1024x1024 1.21, 4x512x512 1.2, 2x2048x512 1.2, 1x1024x1024 1.05 (AVX2, one thread,
+2026-11-29)."""
 
 Reading = Literal["streamed", "deep", "whole"]
 
@@ -99,7 +103,9 @@ BLOCKS_PIECE = 2 * L1_WAYS
 """Rows of the rhs in a piece of k of a product of few rows, if these are several register blocks:
 the first block streams a piece, the others find it in the cache but pay for sums in memory. Against
 the pieces of one block 28x1024x1024 took 0.8 of the time, 16x2048x2048 0.93, 16x768x3072 1.05;
-with longer pieces the last took 1.2 (AVX-512, 2026-11-27)."""
+with longer pieces the last took 1.2 (AVX-512, 2026-11-27). With 16 registers the blocks are low,
+and these pieces take longer than those of one block: 8x4096x4096 1.26 times, of f64 1.17,
+8x2048x2048 1.3, 16x1024x4096 1.13, 16x768x3072 1.07 (AVX2, one thread, 2026-11-29)."""
 
 
 @record
@@ -251,7 +257,8 @@ def _block_shape(
     reading = _reading(kernel, bits, rows)
     if (reading, rhs) in PIECES:
         row_bytes = n * bits // 8
-        depth = _piece(reading, rhs, row_bytes * k, row_bytes, has_blocks=m > rows)
+        has_blocks = m > rows and vectors.registers >= MANY_REGISTERS
+        depth = _piece(reading, rhs, row_bytes * k, row_bytes, has_blocks=has_blocks)
     store_direct = (masks or rhs in DOTS) and stores_sums(kernel)
     return _BlockShape(rhs, reading, lanes, rows, columns, depth, store_direct)
 
@@ -332,12 +339,13 @@ def _column_block(n: int, columns: int, bits: int, rhs: RhsPlacement, is_low: bo
 def _piece(
     reading: Reading, rhs: RhsPlacement, rhs_bytes: int, row_bytes: int, *, has_blocks: bool
 ) -> int:
-    """Return the products that are summed before sums go to memory; `has_blocks`: of rows."""
+    """Return the products that are summed before sums go to memory; `has_blocks`: high ones."""
     if (reading, rhs) == ("streamed", "direct"):
-        if rhs_bytes <= CACHED_BYTES:
-            return CACHED_PIECE
-        if row_bytes < STREAM_BYTES[0]:
-            return SHORT_PIECE
+        if row_bytes % CROWDED_STEP:
+            if rhs_bytes <= CACHED_BYTES:
+                return CACHED_PIECE
+            if row_bytes < STREAM_BYTES[0]:
+                return SHORT_PIECE
         if has_blocks:
             return BLOCKS_PIECE
     return PIECES[reading, rhs]

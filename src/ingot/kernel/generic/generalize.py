@@ -135,8 +135,8 @@ def _code_key(kernel: LoopKernel, schedule: LoopSchedule) -> str:
 def _words(strategy: Strategy) -> list[str]:
     """Return what of a strategy code depends on, but for sizes and axes."""
     match strategy:
-        case SplitReduction(rows=rows):
-            return [f"split{rows or ''}"]
+        case SplitReduction(rows=rows, runs=runs):
+            return [f"split{rows or ''}", *[f"runs{runs}"] * (runs > 1)]
         case StagedUpdates(count=count, recomputes=recomputes, index_bits=bits):
             return [f"staged{count}", *["again"] * recomputes, f"indices{bits}"]
         case TransposedRows(width=width):
@@ -195,10 +195,10 @@ def _general_schedule(
         block = sizes.multiple("block", block, lanes)
     if isinstance(strategy, SplitReduction):
         along = sizes.lanes.get(first.axes[0].name, 1)
-        strategy = SplitReduction(
-            sizes.multiple("part_length", strategy.length, along),
-            sizes.multiple("parts", strategy.count, 1),
-            strategy.rows,
+        strategy = replace(
+            strategy,
+            length=sizes.multiple("part_length", strategy.length, along),
+            count=sizes.multiple("parts", strategy.count, 1),
         )
     elif is_whole:
         strategy = replace(strategy, axis=axes[strategy.axis])

@@ -54,7 +54,7 @@ from ingot.kernel.schedule.row_folds import rows_together
 from ingot.kernel.schedule.row_nests import row_nest
 from ingot.kernel.schedule.serial import bits_of_updates
 from ingot.kernel.schedule.shares import block_of
-from ingot.kernel.schedule.splits import split_of
+from ingot.kernel.schedule.splits import runs_of, split_of
 from ingot.kernel.schedule.streams import streamed_rows
 from ingot.kernel.schedule.tiles import LANE_BITS, SIDE_TILES, tiles_of
 from ingot.kernel.schedule.transposed_rows import UNIT_BLOCKS, transposed_rows
@@ -240,7 +240,15 @@ def _match_split(request: LoopRequest) -> LoopSchedule | str:
         in_turn = streamed_rows(request.kernel, axis, request.grid_lanes.lanes)
     units = request.lane_units
     split = split_of(request.kernel, units.count, units.points, in_turn)
-    return split if isinstance(split, str) else _in_lanes(request, split, request.effort)
+    if isinstance(split, str):
+        return split
+    made = _in_lanes(request, split, request.effort)
+    if axis is not None or made.gather_bits:
+        return made
+    lanes, register = made.lanes[0], results_of_register(request.kernel, request.vectors)
+    runs = runs_of(request.kernel.passes[0], lanes, register)
+    in_runs = (lanes // runs, *made.lanes[1:])
+    return replace(made, lanes=in_runs, strategy=replace(split, runs=runs))
 
 
 def _match_lanes(request: LoopRequest) -> LoopSchedule:

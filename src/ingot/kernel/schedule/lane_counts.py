@@ -15,10 +15,7 @@ from ingot.kernel.expr import CALL_NODES, EXACT, LEAVES, Expr, is_expensive_op, 
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.schedule.lane_folds import folds_lanes, scans_lanes
 from ingot.kernel.schedule.tiles import LANE_BITS
-from ingot.llvm.machine_model import Vectors
-
-MANY_REGISTERS = 32
-"""Vector registers of AVX-512, where bounds of registers were measured."""
+from ingot.llvm.machine_model import MANY_REGISTERS, Vectors
 
 LONG_CHAIN = 60
 """Of more nodes two registers at a time are enough: there is always something to compute."""

@@ -86,6 +86,8 @@ class SplitReduction:
         count: number of parts.
         rows: how many positions all units of a part fold before the next ones; 0: each unit folds
             the whole part.
+        runs: runs of positions that a part is cut into, which are read in turn, block by block;
+            each has lanes of its own (`kernel.schedule.splits`).
     """
 
     name = "split reduction"
@@ -93,6 +95,7 @@ class SplitReduction:
     length: int | Dim
     count: int | Dim
     rows: int = 0
+    runs: int = 1
 
 
 @record

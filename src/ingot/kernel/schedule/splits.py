@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
+from ingot.kernel.expr import is_expensive_op, walk
+from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import LoopKernel, Pass
 from ingot.kernel.schedule.lane_folds import folds_lanes
 from ingot.kernel.schedule.loop_schedule import SplitReduction
@@ -22,6 +24,12 @@ MAX_SPLITS = 256
 
 NO_REDUCTION = "it is not one reduction, with what follows it"
 TOO_SMALL = "there is too little work to share out"
+
+MOST_RUNS, MOST_ARRAYS = 4, 3
+"""Runs that a part is read in at most, and arrays that are read so. One run of each array keeps the
+prefetchers of some CPUs from more than 15 of 27 GB/s. Against it maxima, norms, sums of f16 and
+bytes took 0.5 to 0.6 of the time, of what the L3 cache holds 0.9, dot products 0.82, `x + y * z`
+0.89; sums in the L2 cache as long (AVX2, one thread, 2026-11-29)."""
 
 WHOLE_LINES = 64
 """Lengths of parts of a single axis are multiples: whole vectors of every type."""
@@ -68,3 +76,20 @@ def split_of(kernel: LoopKernel, units: int | Dim, points: int, rows: int) -> Sp
 
 def _aligned(length: int, first: Pass) -> int:
     return -(-length // WHOLE_LINES) * WHOLE_LINES if len(first.axes) == 1 else length
+
+
+def runs_of(first: Pass, lanes: int, register: int) -> int:
+    """Return how many runs a part is read in, one block of each in turn.
+
+    One run of a long array keeps the CPU's prefetchers waiting; several runs in pages of their own
+    do not. `lanes` are those of the fold, `register` how many a register holds: each run has some.
+    """
+    nodes = walk(first.exprs)
+    if register == 1 or len(first.axes) != 1 or any(is_expensive_op(node.op) for node in nodes):
+        return 1
+    loads = [node for node in nodes if node.op == "load"]
+    steps = [coefficient(node.payload.index, first.axes[0].name) for node in loads]
+    if any(node.args for node in loads) or any(step not in (0, 1) for step in steps):
+        return 1
+    arrays = steps.count(1)
+    return min(MOST_RUNS, max(1, lanes // register)) if 0 < arrays <= MOST_ARRAYS else 1

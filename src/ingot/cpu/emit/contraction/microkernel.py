@@ -237,9 +237,12 @@ def rows_ahead(rows: int, panel_row_bytes: int | None = None) -> int:
 
 
 def on_panels(spec: MicroKernel, columns: int) -> MicroKernel:
-    """Return a micro-kernel whose B lies in packed panels of `columns`."""
+    """Return a micro-kernel whose B lies in packed panels of `columns`.
+
+    Panels are whole, whatever lies behind the last column: no mask is needed, nor its register.
+    """
     ahead = rows_ahead(spec.rows, columns * spec.element.bytes)
-    return replace(spec, b_step=columns, rows_ahead=ahead)
+    return replace(spec, b_step=columns, rows_ahead=ahead, mask_loads=False)
 
 
 @lru_cache(maxsize=MOST_SHARED)

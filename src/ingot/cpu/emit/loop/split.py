@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel, scratch_of
 from ingot.cpu.emit.template import Template
-from ingot.emit.loop.body import LoopEmitter
+from ingot.emit.loop.body import LoopEmitter, divides
 from ingot.emit.loop.folds import Folding, held_types
-from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.types import accumulator_type
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
@@ -186,6 +186,7 @@ class _SplitKernel:
         high = f.imin(f.iadd(low, length), emitter.index(kernel.passes[0].axes[0].extent))
         parts.bounds = (low, high)
         parts.part_length = split.length
+        parts.runs = split.runs
 
         units = emitter.index(schedule.units)
 
@@ -248,11 +249,50 @@ class _SplitKernel:
 class PartEmitter(LoopEmitter):
     """Emits a pass whose reductions stay partial: no initial value, lanes not folded, collected.
 
-    `held`: accumulators that go on, if they do not begin.
+    `held`: accumulators that go on, if they do not begin. `runs`: of a part, read in turn.
     """
 
     collected: list[Value]
     held: list[Value] | None = None
+    runs: int = 1
+
+    def _axes_loop(
+        self, item: Pass, axes: tuple[Axis, ...], lanes: int, values: list[Value]
+    ) -> list[Value]:
+        if self.runs == 1:
+            return super()._axes_loop(item, axes, lanes, values)
+        assert self.bounds is not None, "a part has bounds"
+        f, (axis,), (low, high), count = self.f, axes, self.bounds, len(values)
+        together = lanes * self.runs
+        length = f.imul(f.idiv(f.isub(high, low), together), lanes)
+        starts = [f.iadd(low, f.imul(length, number)) for number in range(self.runs + 1)]
+        aligned = lanes if divides(lanes, self.part_length) else 1
+
+        def point(carried: list[Value]) -> list[Value]:
+            return self._point(item, carried)
+
+        def blocks(position: Value, carried: list[Value]) -> list[Value]:
+            found: list[Value] = []
+            vector_axis = Lanes(axis.name, lanes, None, aligned)
+            for start in starts[:-1]:
+                here, old = f.iadd(start, position), carried[len(found) : len(found) + count]
+                found += self._at(axis.name, here, vector_axis, old, point)
+            return found
+
+        folded = f.loop(0, length, lanes, values * self.runs, blocks)
+        total, *others = [folded[at : at + count] for at in range(0, len(folded), count)]
+        # What is left over lies behind the last run: too little for blocks without masks.
+        if not divides(together, axis.extent, self.part_length):
+
+            def masked(position: Value, carried: list[Value]) -> list[Value]:
+                mask = self._first_lanes(f.imin(f.isub(high, position), lanes), lanes)
+                vector_axis = Lanes(axis.name, lanes, mask, aligned)
+                return self._at(axis.name, position, vector_axis, carried, point)
+
+            others[-1] = f.loop(starts[-1], high, lanes, others[-1], masked)
+        for run in others:
+            total = _combine_all(self.emitter, item, total, run)
+        return total
 
     def initial(self, item: Pass, lanes: int) -> list[Value]:
         """Return the accumulators that go on, or those of no element."""
