@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.python.framework import function
 from tests.frontends.tensorflow.programs.beside import check, compilations_of, numbers
 
-from ingot.frontends.tensorflow import lowering
+from ingot.frontends.tensorflow import hook, lowering
 
 Pair = collections.namedtuple("Pair", "first second")
 
@@ -476,3 +476,35 @@ def test_a_call_that_contradicts_what_was_found_before_it_is_lowered_again(lower
     np.testing.assert_array_equal(outer(numbers(5), numbers(1)), numbers(5) + numbers(1))
     assert len(lowerings) == 2
     np.testing.assert_array_equal(outer(numbers(4), numbers(4)), numbers(4) * 2)
+
+
+def test_a_trace_that_creates_variables_is_not_prepared(monkeypatch):
+    # TensorFlow traces the function again without them, and runs that.
+    prepared = []
+    replace_function = hook.replace_function
+
+    def counting(atomic, graph, name, *args, **kwargs):
+        prepared.append(name)
+        return replace_function(atomic, graph, name, *args, **kwargs)
+
+    monkeypatch.setattr(hook, "replace_function", counting)
+
+    class Layer(tf.Module):
+        weights = None
+
+        @tf.function(jit_compile=True)
+        def inner(self, x):
+            return tf.tanh(x)
+
+        @tf.function(jit_compile=True)
+        def __call__(self, x):
+            if self.weights is None:
+                self.weights = tf.Variable(tf.ones([x.shape[1], 2]) * 3.0)
+            return self.inner(x @ self.weights)
+
+    layer = Layer()
+    x = numbers(4, 3)
+    for _ in range(2):
+        np.testing.assert_allclose(layer(tf.constant(x)), np.tanh(x @ np.full((3, 2), 3.0)), 1e-5)
+    assert len([name for name in prepared if "call" in name]) == 1
+    assert len(compilations_of("call")) == 1
