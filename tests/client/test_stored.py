@@ -39,6 +39,13 @@ PROGRAMS: dict[str, tuple[str, tuple[np.ndarray, ...]]] = {
         "ROOT r = f32[4] multiply(x, c)",
         (X[0, :4],),
     ),
+    # More bytes of constants than programs have that the process shares.
+    "a table of constants": (
+        "x = f32[2000] parameter(0) "
+        f"c = f32[2000] constant({{{', '.join(map(str, range(2000)))}}}) "
+        "ROOT r = f32[2000] multiply(x, c)",
+        (np.resize(X, 2000),),
+    ),
     "a symbolic size": ("x = f32[?n,24] parameter(0) ROOT r = f32[?n,24] negate(x)", (X,)),
     "several results": (
         "x = f32[16,24] parameter(0) y = f32[16,24] exponential(x) "
@@ -161,6 +168,14 @@ def test_invalid_stored_programs_are_compiled_again(content: bytes, disk: Path) 
     name = stored.name_of(module, TargetSpec.host(), xla_flags.current())
     default_cache().put(name, content)
     assert not is_from_disk(again(text_of("steps")))
+
+
+def test_a_program_with_large_constants_has_no_name(disk: Path) -> None:
+    size = stored.MOST_CONSTANT_BYTES // 4 + 1
+    program = f"x = f32[{size}] parameter(0) c = f32[{size}] constant({{0, 1{', 2' * (size - 2)}}})"
+    text = f"HloModule m ENTRY e {{ {program} ROOT r = f32[{size}] add(x, c) }}"
+    again(text)
+    assert not is_from_disk(again(text))
 
 
 def test_a_program_that_calls_outside_is_not_stored(disk: Path) -> None:

@@ -192,7 +192,8 @@ def _find_or_compile(
     found = None if key is None else shared.find(key)
     if found is not None:
         return found
-    name = stored.name_of(module, target, switches) if key is not None and is_stored else ""
+    # Programs with larger constants than those that a process shares are stored too.
+    name = stored.name_of(module, target, switches) if context is None and is_stored else ""
     kept = stored.find(name)
     if kept is None:
         from ingot.client.compilation import compile_for_cpu

@@ -88,13 +88,7 @@ def fingerprint(module: Module, target: TargetSpec, switches: XlaFlags) -> Key |
     """Return the key of a program and its compile options; None if it must not be shared."""
     if shows_compilations(switches):
         return None
-    constants = (
-        instruction.attributes.literal.nbytes
-        for computation in module.post_order()
-        for instruction in computation.instructions
-        if instruction.opcode == "constant"
-    )
-    if sum(constants) > _MOST_CONSTANT_BYTES:
+    if module.constant_bytes > _MOST_CONSTANT_BYTES:
         return None
     return Key(module, (target, switches, flags.state()))
 

@@ -44,6 +44,9 @@ SOURCES = (
 MOST_BYTES = 2 << 20
 """Larger programs are mostly constants: they are neither stored nor looked for."""
 
+MOST_CONSTANT_BYTES = 256 << 10
+"""Of a module's constants: they are a part of the text that its name follows from."""
+
 
 @record
 class Stored:
@@ -93,6 +96,8 @@ def name_of(program: Module | bytes, target: TargetSpec, switches: XlaFlags) -> 
     else:
         from ingot.formats.hlo_text.printer import print_module
 
+        if program.constant_bytes > MOST_CONSTANT_BYTES:
+            return ""
         text = print_module(program)
     machine = (llvmlite_version(), target, MachineModel.of(target))
     return entry_name("program", repr((machine, switches, flags.state())), text)

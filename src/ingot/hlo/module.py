@@ -175,6 +175,11 @@ class Module:
         return sum(len(c) for c in self.computations.values())
 
     @property
+    def constant_bytes(self) -> int:
+        """How many bytes the literals of its constants have."""
+        return sum(item.attributes.literal.nbytes for item in self.find("constant"))
+
+    @property
     def parameter_shapes(self) -> tuple[Shape, ...]:
         """Shapes of the entry's parameters."""
         return tuple(p.shape for p in self.entry.parameters)

@@ -53,7 +53,10 @@ Compiler = _Maker[Compiled]
 class FunctionCompiler:
     """Compiles one function for the calls that are made of it."""
 
-    __slots__ = ("_binding", "_captured", "_compiler", "_inputs", "_is_dropped", "_was_compiled")
+    __slots__ = (
+        *("_binding", "_captured", "_compiler", "_inputs", "_is_dropped", "_lowered"),
+        "_was_compiled",
+    )
 
     def __init__(self, captured: CapturedFunction, binding: Binding, compiler: Compiler) -> None:
         """Remember what to compile."""
@@ -62,6 +65,7 @@ class FunctionCompiler:
         self._binding = binding
         self._compiler = compiler
         self._is_dropped = self._was_compiled = False
+        self._lowered: LoweredFunction | None = None
 
     def find_refusal(self) -> Diagnostic | None:
         """Lower without a call; return why that is refused, None if it is not or a call decides."""
@@ -119,10 +123,16 @@ class FunctionCompiler:
         try:
             with collector_paused():
                 _check_results(captured, self._binding)
-                _lower(captured, self._binding, "probe", arguments)
+                found = _lower(captured, self._binding, _module_name(captured), arguments)
         except (UnsupportedError, VerifyError) as error:
             return None if arguments.decides(error.diagnostic) else error.diagnostic
+        if arguments.is_unused:
+            self._lowered = found
         return None
+
+    def forget_lowered(self) -> None:
+        """Give back what `find_refusal` lowered: another function does what this one does."""
+        self._lowered = None
 
     def drop(self) -> None:
         """Give the graph back: nobody holds the function any more.
@@ -210,9 +220,11 @@ class FunctionCompiler:
         # Beside TensorFlow's heap each collection is dear, and this makes many objects.
         with collector_paused():
             _check_results(captured, self._binding)
-            name = re.sub(r"[^A-Za-z0-9_.]", "_", captured.name)
+            name = _module_name(captured)
             unknown = self._unknown_shapes(arguments.sizes)
-            shaped = captured.with_input_shapes(unknown)
+            shaped = captured.with_input_shapes(unknown) if unknown else captured
+            # A module is changed when it is compiled, so it serves once.
+            arguments.lowered, self._lowered = self._lowered, None
             if arguments.varying:
                 try:
                     return make(shaped, self._binding, name, arguments)
@@ -338,7 +350,14 @@ def _lower(
 ) -> LoweredFunction:
     from ingot.frontends.tensorflow.lowering import lower
 
+    known, arguments.lowered = arguments.lowered, None
+    if known is not None and known.captured is captured and arguments.fit(known.module):
+        return known
     return lower(captured, binding, name, arguments)
+
+
+def _module_name(captured: CapturedFunction) -> str:
+    return re.sub(r"[^A-Za-z0-9_.]", "_", captured.name)
 
 
 def preload() -> None:

@@ -12,6 +12,7 @@ an `enable` that fails.
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,21 @@ _CALL_OPS = ("PartitionedCall", "StatefulPartitionedCall")
 
 _lock = ForkLock()
 _patches = Patches()
+
+
+class _Initializations(threading.local):
+    """The first traces of jit functions that this thread is making, the innermost last.
+
+    Attributes:
+        variables: per trace, the variables that it has created and their initial values; None for
+            a function that is not compiled.
+    """
+
+    def __init__(self) -> None:
+        self.variables: list[list[tuple[Any, Any]] | None] = []
+
+
+_initializations = _Initializations()
 
 
 @defers_fork
@@ -169,6 +185,7 @@ def _replace_all(compiler: Compiler, strict: bool) -> None:
     replace(concrete_function, "ConcreteFunction._call_flat", calls.concrete_call)
     replace(concrete_function, "ConcreteFunction.__call__", calls.concrete_function_call)
     replace(polymorphic_function, "Function.__call__", calls.function_call)
+    replace(polymorphic_function, "Function._initialize", _with_created_variables)
     replace(atomic_function, "AtomicFunction.call_flat", _one_op_call)
     replace(atomic_function, "InterpolateRuntimeError.interpolate", keep_own_text)
     replace(traceback_utils, "_EXCLUDED_PATHS", quiet)
@@ -219,12 +236,41 @@ def _registration(original: Any, compiler: Compiler, strict: bool) -> Any:
             return original(name, graph, attrs, function_type, overwrite)
         given[attributes.XLA_COMPILE] = True
         atomic = original(name, graph, given, function_type, overwrite)
+        if _creates_variables(graph):
+            return atomic
         text = name.decode() if isinstance(name, bytes) else str(name)
         # The function keeps its replacement alive, and nothing else does.
         atomic.ingot_replacement = replace_function(atomic, graph, text, compiler, strict=strict)
         return atomic
 
     return from_func_graph
+
+
+def _with_created_variables(original: Any) -> Any:
+    """Return the `Function._initialize` that notes which variables the first trace creates."""
+
+    def _initialize(
+        function: Any, args: Any, kwds: Any, add_initializers_to: list[Any] | None = None
+    ) -> None:
+        noted = add_initializers_to if function._jit_compile else None
+        _initializations.variables.append(noted)
+        try:
+            original(function, args, kwds, add_initializers_to)
+        finally:
+            _initializations.variables.pop()
+
+    return _initialize
+
+
+def _creates_variables(graph: Any) -> bool:
+    """Whether a graph is a jit function's first trace, and creates variables.
+
+    TensorFlow lifts their initial values out of it, traces the function again, and runs only that;
+    where it cannot lift them, it raises.
+    """
+    traces = _initializations.variables
+    created = (traces[-1] if traces else None) or ()
+    return any(getattr(initial, "graph", None) is graph for _, initial in created)
 
 
 def _one_op_call(original: Any) -> Any:

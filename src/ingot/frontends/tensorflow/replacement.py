@@ -233,6 +233,12 @@ class Replacement:
         self._write(atomic.graph)
         return True
 
+    def inlined(self) -> CapturedFunction:
+        """Return the original for a function that calls it, and mostly in its place."""
+        for compiles in self._compilers:
+            compiles.forget_lowered()
+        return without_random_state(self.function)
+
     def _report(self) -> None:
         report_hosted(self.function, self._hosted, self._refused, len(self.programs))
 
@@ -441,7 +447,7 @@ class _Originals(dict[str, CapturedFunction]):
         return name in _live
 
     def __missing__(self, name: str) -> CapturedFunction:
-        return without_random_state(_live[name].function)
+        return _live[name].inlined()
 
 
 def with_original_bodies(graph_def: Any) -> Any:

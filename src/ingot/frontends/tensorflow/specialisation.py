@@ -18,13 +18,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ingot.frontends.tensorflow.captured import CapturedNode, Shape
 from ingot.frontends.tensorflow.list_rooms import Rooms
+from ingot.hlo import dim as dim_math
+from ingot.hlo.dim import Dim
+from ingot.hlo.module import Module
 from ingot.support.diagnostics import Diagnostic, SourceLocation
 from ingot.support.records import record
+
+if TYPE_CHECKING:
+    from ingot.frontends.tensorflow.binding import LoweredFunction
 
 Ranks = tuple[int, ...]
 Sizes = tuple[tuple[int, ...], ...]
@@ -158,6 +165,7 @@ class CallArguments:
         computed: by parameter, the names of those that the program computes sizes from.
         values: by parameter, what was asked for.
         fixed: by parameter and axis, the sizes that were asked for.
+        lowered: the function as it was lowered before there was a call, if that asked for nothing.
     """
 
     sizes: Sizes
@@ -171,6 +179,7 @@ class CallArguments:
     fixed: dict[tuple[int, int], FixedSize] = field(
         default_factory=dict[tuple[int, int], FixedSize]
     )
+    lowered: LoweredFunction | None = None
 
     def value(self, parameter: int, name: str, dtype: np.dtype, reason: Reason) -> Value | None:
         """Ask for the value of a parameter; None if it is too large, or not to be had."""
@@ -204,6 +213,23 @@ class CallArguments:
     def fix_sizes(self, reason: Reason) -> None:
         """Let the function be compiled for all sizes of the call."""
         self.exact = reason
+
+    def fit(self, module: Module) -> bool:
+        """Whether lowering the function for this call gives what it gave without a call.
+
+        So it does if the call fixes nothing, and sizes that were found to be one are one in it.
+        """
+        if self.exact is not None or self.rooms or self.varying or self.values or self.fixed:
+            return False
+        given = [
+            (size, number)
+            for shape, sizes in zip(module.parameter_shapes, self.sizes, strict=True)
+            for size, number in zip(shape.dims, sizes, strict=True)
+        ]
+        symbols = {str(size): number for size, number in given if isinstance(size, Dim)}
+        if not dim_math.symbols_of([size for size, _ in given]) <= symbols.keys():
+            return False
+        return all(dim_math.evaluate(size, symbols) == number for size, number in given)
 
     def key(self) -> Key:
         """Return which calls fit what was asked for."""
@@ -263,6 +289,11 @@ class NoArguments(CallArguments):
         if shape is None or len(known) != len(shape):
             raise CallNeededError(f"parameter {parameter} has no static shape")
         return tuple(known)
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nothing was asked for or made up."""
+        return self._guess is None and not self._asked
 
     def decides(self, refusal: Diagnostic) -> bool:
         """Whether another call may be taken where this one was refused."""

@@ -182,3 +182,29 @@ def test_gradients_of_fake_quantisation():
         with_gradients(lambda x, a: tf.quantization.fake_quant_with_min_max_vars(x, a, a + 0.5)),
         PIXELS, np.float32(0.2), tolerance=1e-5,
     )  # fmt: skip
+
+
+RANGES = [(-3.0, 3.0), (-1.0, 1.0), (-6.0, 6.0), (-0.1, 0.1), (0.0, 6.0), (-7.0, 2.0), (1.0, 4.0)]
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("ends", RANGES, ids=str)
+def test_fake_quantisation_of_ranges_whose_zero_is_between_two_numbers(ends, narrow):
+    x = np.concatenate([numbers(500) * 4, np.float32([-9, 9, 0, -0.0, np.inf, -np.inf])])
+    given = {"num_bits": 8, "narrow_range": narrow}
+    by_arguments = tf.quantization.fake_quant_with_min_max_args
+    by_values = tf.quantization.fake_quant_with_min_max_vars
+    check(lambda x: by_arguments(x, *ends, **given), x, tolerance=1e-6)
+    low, high = map(np.float32, ends)
+    check(lambda x, low, high: by_values(x, low, high, **given), x, low, high, tolerance=1e-6)
+
+
+def test_fake_quantisation_to_an_empty_range_and_of_no_number():
+    per_channel = tf.quantization.fake_quant_with_min_max_vars_per_channel
+    x, zero = numbers(4, 3), np.float32(0)
+    vector, ends = np.float32([0, -1, 0]), np.float32([0, 1, 2])
+    by_values = tf.quantization.fake_quant_with_min_max_vars
+    check(with_gradients(by_values), x, zero, zero, tolerance=1e-5)
+    check(with_gradients(per_channel), x, vector, ends, tolerance=1e-5)
+    gradient = tf.quantization.fake_quant_with_min_max_args_gradient
+    check(lambda g, x: gradient(g, x), x, x * np.float32([np.nan, 9, 1]), tolerance=1e-6)

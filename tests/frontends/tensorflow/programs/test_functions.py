@@ -9,6 +9,8 @@ import tensorflow as tf
 from tensorflow.python.framework import function
 from tests.frontends.tensorflow.programs.beside import check, compilations_of, numbers
 
+from ingot.frontends.tensorflow import hook, lowering
+
 Pair = collections.namedtuple("Pair", "first second")
 
 
@@ -439,3 +441,70 @@ def test_shapes_that_follow_from_constants_are_static_around_an_inner_jit_functi
     check(program)
     assert seen == [([2, 3], [2, 5])] * 2
     assert len(compilations_of("outer")) == 1
+
+
+@pytest.fixture
+def lowerings(monkeypatch):
+    """The modules that functions were lowered to, by name."""
+    found = []
+    lower = lowering.lower
+
+    def counting(captured, binding, name, arguments):
+        found.append(name)
+        return lower(captured, binding, name, arguments)
+
+    monkeypatch.setattr(lowering, "lower", counting)
+    return found
+
+
+@pytest.mark.parametrize("dims", [[3, 4], [None, 4], [None, None]], ids=str)
+def test_a_function_that_a_graph_calls_is_lowered_once(dims, lowerings):
+    inner = tf.function(lambda x, y: tf.nn.softmax(x @ y) + 1, jit_compile=True)
+    spec = tf.TensorSpec(dims)
+    outer = tf.function(lambda x, y: inner(x, y) * 2, input_signature=[spec, tf.TensorSpec([4, 5])])
+    x, y = numbers(3, 4), numbers(4, 5)
+    got = outer(tf.constant(x), tf.constant(y))
+    assert len(lowerings) == 1
+    np.testing.assert_allclose(got, (tf.nn.softmax(x @ y) + 1) * 2, rtol=1e-5)
+
+
+def test_a_call_that_contradicts_what_was_found_before_it_is_lowered_again(lowerings):
+    # Before there is a call, the sizes of a sum are taken to be one.
+    inner = tf.function(lambda x, y: x + y, jit_compile=True)
+    spec = tf.TensorSpec([None])
+    outer = tf.function(lambda x, y: inner(x, y), input_signature=[spec, spec])
+    np.testing.assert_array_equal(outer(numbers(5), numbers(1)), numbers(5) + numbers(1))
+    assert len(lowerings) == 2
+    np.testing.assert_array_equal(outer(numbers(4), numbers(4)), numbers(4) * 2)
+
+
+def test_a_trace_that_creates_variables_is_not_prepared(monkeypatch):
+    # TensorFlow traces the function again without them, and runs that.
+    prepared = []
+    replace_function = hook.replace_function
+
+    def counting(atomic, graph, name, *args, **kwargs):
+        prepared.append(name)
+        return replace_function(atomic, graph, name, *args, **kwargs)
+
+    monkeypatch.setattr(hook, "replace_function", counting)
+
+    class Layer(tf.Module):
+        weights = None
+
+        @tf.function(jit_compile=True)
+        def inner(self, x):
+            return tf.tanh(x)
+
+        @tf.function(jit_compile=True)
+        def __call__(self, x):
+            if self.weights is None:
+                self.weights = tf.Variable(tf.ones([x.shape[1], 2]) * 3.0)
+            return self.inner(x @ self.weights)
+
+    layer = Layer()
+    x = numbers(4, 3)
+    for _ in range(2):
+        np.testing.assert_allclose(layer(tf.constant(x)), np.tanh(x @ np.full((3, 2), 3.0)), 1e-5)
+    assert len([name for name in prepared if "call" in name]) == 1
+    assert len(compilations_of("call")) == 1

@@ -6,6 +6,8 @@ Source: TensorFlow's `kernels/image/` and `kernels/fake_quant_ops_functor.h`.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.reduction import mean
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
@@ -92,50 +94,82 @@ def _adjust_contrast(op: Op) -> Value:
 def _nudged(
     b: TensorBuilder, low: Instruction, high: Instruction, bits: int, narrow: bool
 ) -> tuple[Instruction, Instruction, Instruction]:
-    """Return (lowest, highest, scale) moved so that zero is a quantised value."""
+    """Return (lowest, highest, scale) moved so that zero is a quantised value.
+
+    Each operation rounds as TensorFlow's `fake_quant_ops_functor.h`: a symmetric range is halfway
+    between two zero points.
+    """
     first, last = (1.0 if narrow else 0.0), float(2**bits - 1)
-    scale = b.binary("multiply", b.subtract(high, low), 1.0 / (last - first))
+    scale = b.binary("divide", b.subtract(high, low), last - first)
     zero = b.subtract(b.like(first, low.shape), b.divide(low, scale))
-    nudged = b.floor(b.binary("add", zero, 0.5))
+    nudged = b.emit("round-nearest-afz", zero)
     nudged = b.clamp(b.like(first, low.shape), nudged, b.like(last, low.shape))
     lowest = b.multiply(b.subtract(b.like(first, low.shape), nudged), scale)
     highest = b.multiply(b.subtract(b.like(last, low.shape), nudged), scale)
     return lowest, highest, scale
 
 
-def _limits(op: Op, first: int) -> tuple[Instruction, Instruction, Instruction]:
+class _Limits(NamedTuple):
+    """What numbers are quantised to, of the shape of what is quantised.
+
+    Attributes:
+        lowest: the smallest number.
+        highest: the largest number.
+        scale: the step between two numbers.
+        is_empty: pred, whether the range was given as 0 to 0: everything becomes 0 then; None for
+            a range that attributes give, which TensorFlow checks.
+    """
+
+    lowest: Instruction
+    highest: Instruction
+    scale: Instruction
+    is_empty: Instruction | None
+
+
+def _limits(op: Op, first: int) -> _Limits:
     b = op.b
     x = op.tensor(first)
+    is_empty: Instruction | None = None
     if len(op) > first + 1:
         low, high = op.tensor(first + 1), op.tensor(first + 2)
+        nothing = b.zeros(low.shape)
+        both = (b.compare(end, nothing, direction="EQ") for end in (low, high))
+        is_empty = b.spread(b.and_(*both), x.shape.dims)
     else:
         low, high = (b.scalar(float(op.attribute(name)), x.shape.dtype) for name in ("min", "max"))
     bits, narrow = int(op.attribute("num_bits", 8)), bool(op.attribute("narrow_range", False))
     lowest, highest, scale = (
         b.spread(part, x.shape.dims) for part in _nudged(b, low, high, bits, narrow)
     )
-    return lowest, highest, scale
+    return _Limits(lowest, highest, scale, is_empty)
 
 
 def _fake_quantised(op: Op) -> Value:
     b, x = op.b, op.tensor(0)
-    lowest, highest, scale = _limits(op, 0)
+    lowest, highest, scale, is_empty = _limits(op, 0)
+    per_step = b.divide(b.like(1, x.shape), scale)
+    zero = b.floor(b.binary("add", b.multiply(b.negate(lowest), per_step), 0.5))
     held = b.subtract(b.clamp(lowest, x, highest), lowest)
-    steps = b.floor(b.binary("add", b.divide(held, scale), 0.5))
-    return b.add(b.multiply(steps, scale), lowest)
+    steps = b.subtract(b.multiply(held, per_step), zero)
+    found = b.multiply(b.floor(b.binary("add", steps, 0.5)), scale)
+    return found if is_empty is None else b.select(is_empty, b.zeros(x.shape), found)
 
 
 def _fake_quantised_gradient(op: Op) -> Value | tuple[Value, ...]:
     """Gradient, inputs[, min, max]: passed on inside the range, given to the limits outside."""
     b = op.b
     gradient, x = op.tensor(0), op.tensor(1)
-    lowest, highest, _ = _limits(op, 1)
+    lowest, highest, _, is_empty = _limits(op, 1)
     below = b.compare(x, lowest, direction="LT")
     above = b.compare(x, highest, direction="GT")
     zero = b.zeros(x.shape)
-    inside = b.select(b.or_(below, above), zero, gradient)
-    if len(op) == 2:
+    # A NaN is in no range.
+    from_lowest = b.compare(x, lowest, direction="GE")
+    to_highest = b.compare(x, highest, direction="LE")
+    inside = b.select(b.and_(from_lowest, to_highest), gradient, zero)
+    if is_empty is None:
         return inside
+    inside = b.select(is_empty, gradient, inside)
     rank = op.rank(2)
     axes = tuple(range(x.shape.rank - rank))
     return (
