@@ -48,3 +48,19 @@ assert gc.get_freeze_count() == frozen
 def test_what_the_program_froze_stays_frozen() -> None:
     ran = subprocess.run([sys.executable, "-c", PROGRAM], check=False)
     assert ran.returncode == 0
+
+
+FIRST_COMPILATION = """
+import gc
+from ingot.client.compile import _compiler
+
+counts = []
+gc.callbacks.append(lambda phase, info: counts.append(phase))
+_compiler()
+assert not counts, len(counts)
+"""
+
+
+def test_the_compiler_is_imported_without_a_collection() -> None:
+    ran = subprocess.run([sys.executable, "-c", FIRST_COMPILATION], check=False)
+    assert ran.returncode == 0

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import cache
 from typing import TYPE_CHECKING, Literal, overload
 
 from ingot.client import shared, stored
@@ -16,6 +18,7 @@ from ingot.hlo.verifier import verify
 from ingot.llvm.target import TargetSpec
 from ingot.support import flags, xla_flags
 from ingot.support.arguments import require_type
+from ingot.support.collector import importing
 from ingot.support.diagnostics import ArgumentError
 from ingot.support.forking import defers_fork
 
@@ -196,9 +199,7 @@ def _find_or_compile(
     name = stored.name_of(module, target, switches) if context is None and is_stored else ""
     kept = stored.find(name)
     if kept is None:
-        from ingot.client.compilation import compile_for_cpu
-
-        found = compile_for_cpu(module, context, target, switches, is_final)
+        found = _compiler()(module, context, target, switches, is_final)
         stored.keep(name, found)
     else:
         source = module if is_final else module.clone()
@@ -207,6 +208,14 @@ def _find_or_compile(
     if key is not None and isinstance(found, Executable):
         shared.share(key, found)
     return found
+
+
+@cache
+def _compiler() -> Callable[..., Executable | StagedExecutable]:
+    """Return `compile_for_cpu`; what it imports makes no collection in a framework's heap."""
+    with importing():
+        from ingot.client.compilation import compile_for_cpu
+    return compile_for_cpu
 
 
 def _pass_context() -> type[PassContext]:

@@ -11,6 +11,7 @@ import torch
 from tests.frontends.torch.compare import assert_same
 from torch.nn import functional
 
+from ingot.frontends.torch import decompose
 from ingot.support.flags import override_values
 
 
@@ -144,3 +145,22 @@ def test_margins_of_several_labels(reduction):
 
     assert_same(loss, x, labels, grad=True, rtol=1e-5, atol=1e-6)
     assert_same(loss, x[0].detach().requires_grad_(), labels[0], grad=True, rtol=1e-5, atol=1e-6)
+
+
+def test_composite_ops_are_taken_apart_without_a_list_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse() -> None:
+        raise AssertionError("listing PyTorch's composite ops takes 0.2 s of a first call")
+
+    monkeypatch.setattr(torch._decomp, "core_aten_decompositions", refuse)
+    decompose._of_pytorch.cache_clear()
+
+    def composites(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        both = torch.vstack([x, torch.einsum("ij,jk->ik", x, y)])
+        return functional.cosine_similarity(both, both.flipud(), dim=0)
+
+    args = torch.randn(3, 4), torch.randn(4, 4)
+    assert_same(composites, *args)
+    with torch.inference_mode():
+        assert_same(composites, *args)

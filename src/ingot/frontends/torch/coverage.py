@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import torch
 
-from ingot.frontends.torch.decompose import decompositions
+from ingot.frontends.torch.decompose import decompositions_for_export
 from ingot.frontends.torch.lowering import rules
 from ingot.frontends.torch.nodes import is_random
 
@@ -23,7 +23,7 @@ _RANDOM, _HOST = "PyTorch, from its generator", "PyTorch, between programs"
 
 def core_ops() -> dict[str, str]:
     """Return every overload that PyTorch tags as core, by name, with the text of who runs it."""
-    table = decompositions()
+    table = decompositions_for_export()
     found: dict[str, str] = {}
     namespace: Any = torch.ops.aten
     names: list[str] = dir(namespace)

@@ -2,7 +2,8 @@
 """The decompositions that PyTorch applies before Ingot: its core decompositions, with exceptions.
 
 Ops on lists of tensors become ops on each tensor (`foreach`). An op with a rule of Ingot's stays
-whole, since the rule knows more than its parts show.
+whole, since the rule knows more than its parts show. Composite ops are in no table while a program
+is traced, because PyTorch's dispatcher takes them apart; `export` keeps those that no table has.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from functools import cache
 from typing import Any, cast
 
 import torch
+from torch import _decomp
 from torch._C import DispatchKey
-from torch._decomp import core_aten_decompositions
 from torch._decomp import decompositions as torch_decompositions
 from torch._export import utils as _export_utils
 
@@ -42,18 +43,34 @@ _KEYS = (DispatchKey.Autograd, _COMPOSITE)
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Return decompositions of the ops that have no rule: PyTorch's, and ours of some families."""
+    return {**_of_pytorch(), **_of_families()}
+
+
+def decompositions_for_export() -> dict[Any, Callable[..., Any]]:
+    """Return `decompositions` with those of composite ops, which an exported program may have.
+
+    To list the composite ops of PyTorch takes 0.2 s.
+    """
+    # PyTorch's table is not a dict: `|` would lose the entries that it has not loaded.
+    core = cast("Any", _decomp).core_aten_decompositions()
+    return {**_without_rules(dict(core.items())), **decompositions()}
+
+
+@cache
+def _of_pytorch() -> dict[Any, Callable[..., Any]]:
+    core = cast("Any", _decomp)._core_aten_decompositions_post_autograd()
+    return _without_rules({**foreach.decompositions(), **core})
+
+
+def _of_families() -> dict[Any, Callable[..., Any]]:
     families = (quantization, segments, windows, compositions, refused_values)
-    found = dict(_of_pytorch())
+    found: dict[Any, Callable[..., Any]] = {}
     for family in families:
         found.update(family.decompositions())
     return found
 
 
-@cache
-def _of_pytorch() -> dict[Any, Callable[..., Any]]:
-    # PyTorch's table is not a dict: `|` would lose the entries that it has not loaded.
-    core = cast("Mapping[Any, Callable[..., Any]]", core_aten_decompositions())
-    table = {**foreach.decompositions(), **dict(core.items())}
+def _without_rules(table: Mapping[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
     return {op: function for op, function in table.items() if str(op) not in rules.RULES}
 
 

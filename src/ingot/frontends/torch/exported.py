@@ -28,7 +28,7 @@ from torch.utils._sympy import numbers as _numbers
 from ingot.frontends.torch.constants import Constants, array_of
 from ingot.frontends.torch.decompose import (
     composites_collected_anew,
-    decompositions,
+    decompositions_for_export,
     resampling_by_sizes,
     resampling_kept_whole,
 )
@@ -87,7 +87,7 @@ def module_of(exported: torch.export.ExportedProgram) -> Module:
             sizes that do not follow from those of its arguments.
     """
     with resampling_kept_whole(), recurrent_layers_as_loops(), composites_collected_anew():
-        table = {**decompositions(), **resampling_by_sizes()}
+        table = {**decompositions_for_export(), **resampling_by_sizes()}
         program: Any = cast("Any", exported).run_decompositions(table)
     graph = program.graph
     _require_pure(program)
