@@ -49,9 +49,9 @@ class Signature:
         self._given = types
         self.__doc__ = function.__doc__
 
-    @cached_property
+    @property
     def namespace(self) -> dict[str, Any]:
-        """The names that the function sees outside of itself."""
+        """The names that the function sees outside of itself, as they are now."""
         code, cells = self.function.__code__, self.function.__closure__ or ()
         closure = {
             name: cell.cell_contents for name, cell in zip(code.co_freevars, cells, strict=True)
@@ -63,7 +63,8 @@ class Signature:
         """Name and type of each parameter."""
         notes = {**self.function.__annotations__, **self._given}
         names = self.function.__code__.co_varnames[: self.function.__code__.co_argcount]
-        return [(name, resolve(notes[name], self.namespace)) for name in names]
+        namespace = self.namespace
+        return [(name, resolve(notes[name], namespace)) for name in names]
 
     @cached_property
     def result(self) -> NativeType:
