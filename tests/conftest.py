@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from zlib import crc32
@@ -21,6 +22,9 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# PyTorch's threads spin where they wait for each other: on a busy machine a fifth of the time of
+# its tests, and a comparison of two small tensors took 30 ms.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 for _variable in [name for name in os.environ if name.startswith("INGOT_")]:
     # A switch of the developer's shell must not decide a test; the cache stays where it is.
     if _variable != "INGOT_CACHE_DIR":
@@ -60,7 +64,7 @@ TEST_SHARE = {
     "evaluator/test_random_modules.py": 3,
     "formats/test_stablehlo_programs.py": 4,
     "frontends/jax/test_programs.py": 3,
-    "frontends/jax/test_sharded_training.py": 3,
+    "frontends/jax/test_sharded_training.py": 11,  # two processes of two devices
     "frontends/tensorflow/clustering/test_programs.py": 3,
     "frontends/tensorflow/gradients/test_gradients.py": 2,
     "frontends/tensorflow/keras/test_rows.py": 30,
@@ -97,6 +101,31 @@ TEST_SHARE = {
 }
 """Generated tables: `make test` runs one case in so many, `make test-all` each."""
 
+LONG_FIRST = (
+    "project/test_demo.py",
+    "frontends/jax/test_sharded_training.py",
+    "frontends/tensorflow/clustering/test_programs.py",
+    "gpu/test_jax.py",
+    "frontends/test_interrupts.py",
+    "frontends/test_forks.py",
+    "frontends/jax/test_programs.py",
+    "frontends/jax/test_processes.py",
+    "benchmarks/test_tf_whole.py",
+    "benchmarks/test_torch_whole.py",
+    "benchmarks/test_benchmarks.py",
+    "benchmarks/test_libraries.py",
+    "project/test_docs.py",
+    "project/test_examples.py",
+    "fuzz/test_fuzz.py",
+    "soak/test_soak.py",
+    "client/test_memory.py",
+    "client/test_forking.py",
+    "frontends/torch/test_losses.py",
+    "frontends/torch/test_models.py",
+)
+"""Files whose tests take ten seconds and more: workers begin with them, so that none still has a
+long test to run when the others have nothing left to take from it."""
+
 WHOLLY_SLOW = (
     "client/pjrt/test_library.py",
     "differential/test_xla_dumps.py",
@@ -132,8 +161,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def _is_left_out(item: pytest.Item) -> bool:
     """Whether a case of a generated table is left to `make test-all`, by its name's checksum."""
-    share = TEST_SHARE.get(item.path.relative_to(_HERE).as_posix(), 1)
-    return "[" in item.name and crc32(item.name.encode()) % share != 0
+    return "[" in item.name and crc32(item.name.encode()) % _share_of(item.path) != 0
+
+
+@cache
+def _turn_of(path: Path) -> int:
+    name = path.relative_to(_HERE).as_posix()
+    return LONG_FIRST.index(name) if name in LONG_FIRST else len(LONG_FIRST)
+
+
+@cache
+def _share_of(path: Path) -> int:
+    return TEST_SHARE.get(path.relative_to(_HERE).as_posix(), 1)
 
 
 def _is_left_to_slow(item: pytest.Item) -> bool:
@@ -163,6 +202,8 @@ def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave shares of large tables to slower suites; skip `gpu` without an NVIDIA driver."""
     _leave_out(config, items)
+    if hasattr(config, "workerinput"):  # one of several workers
+        items.sort(key=lambda item: _turn_of(item.path))
     for item in items:
         if item.get_closest_marker("slow") is None and _is_left_to_slow(item):
             item.add_marker(pytest.mark.slow)

@@ -212,24 +212,40 @@ def emulated_ir(text: str) -> str:
 
 
 def _compiled(text: str, *, checks_races: bool) -> Any:
-    host = TargetSpec.host()
-    compile_object("", host)  # LLVM is set up by the first compilation.
-    machine = llvm.Target.from_triple(host.triple).create_target_machine(
-        cpu=host.cpu, features=host.features, opt=1, jit=True
-    )
-    module = llvm.parse_assembly(emulated_ir(text))
-    parts = [RUNTIME.read_text(), TENSOR.read_text(), _around(text, checks_races=checks_races)]
+    machine = _machine()
+    module = _parsed(emulated_ir(text), machine)
+    parts = [_around(text, checks_races=checks_races)]
     if checks_races:
         parts.append(shadow.functions_text())
     for part in parts:
-        other = llvm.parse_assembly(part)
-        other.triple, other.data_layout = host.triple, str(machine.target_data)
-        module.triple, module.data_layout = host.triple, str(machine.target_data)
-        module.link_in(other)
+        module.link_in(_parsed(part, machine))
     module.verify()
     engine = llvm.create_mcjit_compiler(module, machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(_runtime()))
     engine.finalize_object()
     return engine
+
+
+@cache
+def _runtime() -> bytes:
+    """Return the object of the runtime: the same beside each module's kernels."""
+    machine = _machine()
+    module = _parsed(RUNTIME.read_text(), machine)
+    module.link_in(_parsed(TENSOR.read_text(), machine))
+    return machine.emit_object(module)
+
+
+def _machine() -> Any:
+    host = TargetSpec.host()
+    compile_object("", host)  # LLVM is set up by the first compilation.
+    target = llvm.Target.from_triple(host.triple)
+    return target.create_target_machine(cpu=host.cpu, features=host.features, opt=1, jit=True)
+
+
+def _parsed(text: str, machine: Any) -> Any:
+    module = llvm.parse_assembly(text)
+    module.triple, module.data_layout = TargetSpec.host().triple, str(machine.target_data)
+    return module
 
 
 def _types(parameters: str) -> list[str]:

@@ -463,6 +463,24 @@ def test_known_branches_leave_no_code():
     assert "add i64 %a, 200" in text
 
 
+@native
+def added(a: i64) -> i64:
+    return a + LIMIT
+
+
+@exported("limited")
+def limited(a: i64) -> i64:
+    return added(a)
+
+
+def test_names_mean_what_they_mean_when_the_function_is_translated(monkeypatch):
+    """A test that replaced a name while the function ran as plain Python changes no later code."""
+    with monkeypatch.context() as patch:
+        patch.setitem(limited.function.__globals__, "added", lambda a: a)
+        assert limited(1) == 1
+    assert limited(1) == linked(limited)(limited, 1) == 1 + LIMIT
+
+
 @exported("stacks")
 def stacks(size: i64) -> i64:
     node = Node.on_stack()

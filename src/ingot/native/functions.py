@@ -55,9 +55,9 @@ class Signature:
         self._given = types
         self.__doc__ = function.__doc__
 
-    @cached_property
+    @property
     def namespace(self) -> dict[str, Any]:
-        """The names that the function sees outside of itself."""
+        """The names that the function sees outside of itself, as they are now."""
         code, cells = self.function.__code__, self.function.__closure__ or ()
         closure = {
             name: cell.cell_contents for name, cell in zip(code.co_freevars, cells, strict=True)
@@ -69,8 +69,9 @@ class Signature:
         """Name and type of each parameter."""
         notes = {**self.function.__annotations__, **self._given}
         names = self.function.__code__.co_varnames[: self.function.__code__.co_argcount]
+        namespace = self.namespace
         given = [name for name in names if name not in self.known]
-        return [(name, resolve(notes[name], self.namespace)) for name in given]
+        return [(name, resolve(notes[name], namespace)) for name in given]
 
     @cached_property
     def result(self) -> NativeType:

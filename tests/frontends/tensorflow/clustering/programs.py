@@ -388,13 +388,17 @@ def main():
         import ingot.tensorflow
 
         ingot.tensorflow.enable()
-    results = {}
+    results = {"clusters after": {}}
     for name in names:
         tf.random.set_seed(1)
         found = [np.asarray(item) for item in tf.nest.flatten(PROGRAMS[name]())]
         results[name] = [(item.tolist(), str(item.dtype)) for item in found]
+        if enabled == "True":
+            from ingot.frontends.tensorflow.clustering import optimizer
+
+            results["clusters after"][name] = [item.name for item in optimizer.clusters()]
     if enabled == "True":
-        from ingot.frontends.tensorflow.clustering import background, optimizer
+        from ingot.frontends.tensorflow.clustering import background
 
         assert background.wait_for_compilations()
         launches = optimizer.clusters()

@@ -4,6 +4,9 @@
 import numpy as np
 import pytest
 
+# A test starts up to four processes of TensorFlow, each of which may take its 300 seconds.
+pytestmark = pytest.mark.timeout(1500)
+
 FUNCTIONS = ["straight", "branches", "loops", "arrays", "gradients", "variables", "sizes", "types"]
 OTHERS = [
     "datasets",
@@ -74,17 +77,22 @@ def test_who_asks(run_programs, plain):
     y = np.sin(1.0) * 2
     np.testing.assert_allclose(found["scopes"][0][0], np.full(3, (np.cos(y) + 1) * y), rtol=1e-5)
     np.testing.assert_allclose(found["scopes"][1][0], np.exp([0.0, 1.0, 2.0]), rtol=1e-5)
+    assert found["clusters after"]["straight"] == []
     # One of the session, one or two of set_jit (a function is optimized once per its tracings),
     # two of jit_scope.
     assert len(found["clusters"]) >= 4
-    off, _ = run_programs(["straight"], "")
-    assert off["clusters"] == []
+
+
+@pytest.fixture(scope="session")
+def without_global(run_programs):
+    flags = f"{AUTO} --tf_xla_cpu_global_jit=false"
+    return run_programs(["straight", "keras_auto"], flags)
 
 
 @pytest.mark.slow
-def test_switched_off(run_programs, plain):
-    for flags in (f"{AUTO} --tf_xla_cpu_global_jit=false", "--tf_xla_auto_jit=-1"):
-        found, _ = run_programs(["straight"], flags)
+def test_switched_off(run_programs, plain, without_global):
+    off, _ = run_programs(["straight"], "--tf_xla_auto_jit=-1")
+    for found in (off, without_global[0]):
         compare(found, plain, ["straight"])
         assert found["clusters"] == []
 
@@ -107,11 +115,10 @@ def test_graphs_are_written_under_xlas_names(run_programs, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_word_where_nothing_is_compiled(run_programs):
+def test_a_word_where_nothing_is_compiled(run_programs, without_global):
     word = "not used for models that Keras leaves uncompiled"
     found, stderr = run_programs(["keras_auto", "keras_auto"], "")
     assert found["keras_auto"] == [[False, "bool"]]
     assert stderr.count(word) == 1
     assert word not in run_programs(["keras_auto"], AUTO)[1]
-    _, stderr = run_programs(["keras_auto"], f"{AUTO} --tf_xla_cpu_global_jit=false")
-    assert "Ingot clusters nothing" in stderr
+    assert "Ingot clusters nothing" in without_global[1]

@@ -24,9 +24,9 @@ def make(number: float) -> Any:
     return function
 
 
-def drop_many(count: int = 100) -> None:
-    """Make functions and drop them, so that what is dropped is let go."""
-    for number in range(count):
+def drop_many() -> None:
+    """Make functions and drop them, more than wait until TensorFlow's cache is emptied."""
+    for number in range(dropped_launches._MOST_WAITING + 8):
         make(number)
     gc.collect()
     make(0.5)
@@ -40,7 +40,7 @@ def live_executables() -> int:
 
 @pytest.mark.parametrize("variable", [False, True])
 def test_what_100_dropped_functions_were_compiled_to_is_let_go(variable: bool) -> None:
-    drop_many(40)
+    drop_many()
     held = tf.Variable(0.0)
     before = live_executables()
     for number in range(100):
@@ -108,4 +108,4 @@ def test_a_function_that_is_kept_runs_on() -> None:
     for rounds in range(1, 4):
         np.testing.assert_allclose(kept(X), np.sin(X).sum() * 3, rtol=1e-5)
         assert counting(tf.constant(1.0)) == rounds
-        drop_many(40)
+        drop_many()
