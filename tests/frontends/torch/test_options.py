@@ -5,9 +5,10 @@ import pytest
 import torch
 from torch._dynamo.exc import BackendCompilerFailed
 
+from ingot.frontends.torch import call_code
 from ingot.frontends.torch.options import Options
 from ingot.support.diagnostics import ArgumentError, FlagError
-from ingot.support.flags import DUMP_TO, STRICT
+from ingot.support.flags import DUMP_TO, NUM_THREADS, STRICT, override
 
 X = torch.linspace(-1, 1, 6).reshape(2, 3)
 
@@ -32,6 +33,29 @@ def test_options_are_taken(options):
 def test_a_large_program_runs_on_threads_of_its_own():
     x = torch.linspace(-1, 1, 1 << 18).reshape(512, 512)
     torch.testing.assert_close(_compiled(options={"threads": 2})(x), _compiled()(x))
+
+
+@pytest.mark.parametrize(
+    ("given", "of_pytorch", "of_flag", "expected"),
+    [(None, 1, 0, 1), (None, 4, 0, None), (None, 1, 4, None), (2, 1, 0, 2), (None, 3, 0, 3)],
+)
+def test_programs_have_no_more_threads_than_pytorch(
+    monkeypatch, given, of_pytorch, of_flag, expected
+):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: of_pytorch)
+    monkeypatch.setattr("ingot.frontends.torch.options.num_threads", lambda: 4)
+    with override(NUM_THREADS, of_flag):
+        assert Options(given).program_threads() == expected
+
+
+def test_a_compiled_function_runs_on_one_thread_of_pytorch(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    monkeypatch.setattr("ingot.frontends.torch.options.num_threads", lambda: 4)
+    found = []
+    original = call_code.pool_of
+    monkeypatch.setattr(call_code, "pool_of", lambda count: found.append(count) or original(count))
+    torch.testing.assert_close(_compiled()(X), (X * 2).sin() @ X.t())
+    assert found == [1]
 
 
 def test_dump_to(tmp_path):

@@ -168,8 +168,9 @@ def _steps(
             continue
         else:
             break
+    threads = options.program_threads()
     made = [
-        compile_piece(step, lowered[number], options.threads) if isinstance(step, Piece) else step
+        compile_piece(step, lowered[number], threads) if isinstance(step, Piece) else step
         for number, step in enumerate(steps)
     ]
     return made, placement, chosen

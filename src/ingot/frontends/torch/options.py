@@ -15,11 +15,14 @@ from contextlib import AbstractContextManager
 from dataclasses import field
 from typing import Any, cast
 
+import torch
+
 from ingot.client.options import Settings, checked
 from ingot.client.threads import require_threads
+from ingot.runtime.native import num_threads
 from ingot.support.arguments import require_type
 from ingot.support.diagnostics import FlagError
-from ingot.support.flags import override_values
+from ingot.support.flags import NUM_THREADS, override_values
 from ingot.support.records import record
 from ingot.support.text import did_you_mean
 
@@ -35,7 +38,7 @@ class Options:
     """The options of one call of `torch.compile`.
 
     Attributes:
-        threads: the threads that run the programs; None: those of the process.
+        threads: the threads that run the programs, if the user says so here.
         flags: the values that flags have while its graphs are compiled.
     """
 
@@ -69,6 +72,17 @@ class Options:
             require_threads(threads)
         settings = {name: given[name] for name in _SETTINGS if name in given}
         return Options(threads, checked(cast("Settings", settings)))
+
+    def program_threads(self) -> int | None:
+        """Return the threads that run a program compiled now; None: those of the process.
+
+        PyTorch's number counts where it is the smaller one (`torch.set_num_threads`,
+        `OMP_NUM_THREADS`), as it does for inductor, unless `INGOT_NUM_THREADS` is set.
+        """
+        if self.threads is not None or NUM_THREADS.value():
+            return self.threads
+        of_pytorch = torch.get_num_threads()
+        return of_pytorch if of_pytorch < num_threads() else None
 
     def in_force(self) -> AbstractContextManager[None]:
         """Return a context in which the flags have the values of these options."""
