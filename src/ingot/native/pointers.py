@@ -24,7 +24,7 @@ import ctypes
 import re
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
 from ingot.native.layout import Field, Record
@@ -72,16 +72,20 @@ class Pointer(PointerType):
 class _FieldAccess:
     """A field of a struct in plain Python."""
 
-    __slots__ = ("annotation", "name", "offset", "owner")
-
     def __init__(self, owner: type[Struct], name: str, annotation: object) -> None:
         self.owner, self.name, self.annotation = owner, name, annotation
         self.offset = owner.c_layout.offset(name)
 
+    @cached_property
+    def type(self) -> NativeType:
+        """The field's type; its annotation may name structs that are defined later."""
+        namespace = {**vars(sys.modules[self.owner.__module__]), self.owner.__name__: self.owner}
+        return resolve(self.annotation, namespace)
+
     def __get__(self, struct: Struct | None, owner: object = None) -> Any:
         if struct is None:
             return self
-        of: Any = self.owner.type_of(self.name)
+        of: Any = self.type
         if self.owner.c_layout.count(self.name) > 1:
             return of(struct.address + self.offset, struct)
         return read(of, struct.address + self.offset, struct)
@@ -89,7 +93,7 @@ class _FieldAccess:
     def __set__(self, struct: Struct, value: object) -> None:
         if self.owner.c_layout.count(self.name) > 1:
             raise TypeError(f"'{self.name}' is an array: assign its items")
-        write(self.owner.type_of(self.name), struct.address + self.offset, value)
+        write(self.type, struct.address + self.offset, value)
 
 
 class Struct(Pointer):
@@ -104,7 +108,6 @@ class Struct(Pointer):
 
     c_layout: ClassVar[Record]
     is_constant: ClassVar[bool] = False
-    _types: ClassVar[dict[str, NativeType]]
 
     def __init_subclass__(
         cls,
@@ -141,7 +144,7 @@ class Struct(Pointer):
         Raises:
             InternalError: a field has the name of an attribute of pointers.
         """
-        cls.c_layout, cls._types = layout, {}
+        cls.c_layout = layout
         for field, annotation in annotations.items():
             if field not in cls.__dict__ and hasattr(cls, field):
                 if not isinstance(getattr(cls, field), _FieldAccess):
@@ -152,15 +155,10 @@ class Struct(Pointer):
     @classmethod
     def type_of(cls, field: str) -> NativeType:
         """Return the type of a field; KeyError if there is none of that name."""
-        found = cls._types.get(field)
-        if found is None:
-            access = getattr(cls, field, None)
-            if not isinstance(access, _FieldAccess):
-                raise KeyError(field)
-            owner = access.owner
-            namespace = {**vars(sys.modules[owner.__module__]), owner.__name__: owner}
-            found = cls._types[field] = resolve(access.annotation, namespace)
-        return found
+        access = getattr(cls, field, None)
+        if not isinstance(access, _FieldAccess):
+            raise KeyError(field)
+        return access.type
 
     @classmethod
     def on_stack(cls) -> Self:
