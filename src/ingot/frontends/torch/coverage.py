@@ -26,8 +26,10 @@ def core_ops() -> dict[str, str]:
     table = decompositions_for_export()
     found: dict[str, str] = {}
     namespace: Any = torch.ops.aten
-    names: list[str] = dir(namespace)
-    for name in names:
+    # `dir` lists only what somebody has asked for.
+    registered: list[str] = cast("Any", torch)._C._dispatch_get_all_op_names()
+    names = {name[6:].partition(".")[0] for name in registered if name.startswith("aten::")}
+    for name in sorted(names):
         packet = getattr(namespace, name)
         for overload in cast("list[str]", getattr(packet, "overloads", list)()):
             op = getattr(packet, overload)
