@@ -13,6 +13,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ingot.hlo.dim import Dim, ceil_div, maximum
+from ingot.native.pointers import Struct
+from ingot.native.types import i64
 from ingot.support.records import record
 
 
@@ -39,6 +41,14 @@ class DriverParameters:
         """Rows of a low and of a tall register block; equal where all blocks are."""
         low = self.value("low_rows")
         return low, low + (self.value("tall_blocks") > 0)
+
+
+class RowBlocks(Struct, is_constant=True):
+    """Rows in register blocks: `tall_blocks` of `low_rows` + 1 rows, then those of `low_rows`."""
+
+    low_rows: i64
+    tall_blocks: i64
+    row_blocks: i64
 
 
 @record

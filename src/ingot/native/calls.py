@@ -8,8 +8,10 @@ function of Python is called at translation only if all its arguments are known 
 from __future__ import annotations
 
 import ast
+from functools import reduce
 from typing import Any, ClassVar, cast
 
+from ingot.llvm.index import Index
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import I64, PTR
 from ingot.llvm.values import Value
@@ -115,11 +117,9 @@ class Calls(Operators):
         of = next(each.type for each in args if isinstance(each, Typed))
         if not isinstance(of, IntegerType) or of == BOOL:
             self.refuse(node, f"an order of {type_text(of)}", "orders of numbers")
-        found, *others = [self.as_value(node, each, of) for each in args]
-        for other in others:
-            is_found = self.f.icmp("slt" if is_least else "sgt", found, other)
-            found = self.f.select(is_found, found, other)
-        return Typed(of, found)
+        choose = self.f.imin if is_least else self.f.imax
+        values: list[Index] = [self.as_value(node, each, of) for each in args]
+        return Typed(of, self.f.as_value(reduce(choose, values)))
 
     def _conversion(self, node: ast.Call, to: IntegerType) -> object:
         """Emit `i64(x)`: booleans are 0 or 1, numbers keep their sign, or lose high bits."""

@@ -229,12 +229,12 @@ class Statements(Calls):
                 node, f"a loop over `{ast.unparse(call)}`", "range(end) or range(start, end, step)"
             )
         given = [self.value(each, INT64) for each in call.args]
-        low = given[0] if len(given) > 1 else self.f.const(I64, 0)
-        return (
-            low,
-            given[min(1, len(given) - 1)],
-            given[2] if len(given) > 2 else self.f.const(I64, 1),
-        )
+        if len(given) == 1:
+            given.insert(0, self.f.const(I64, 0))
+        if len(given) == 2:
+            given.append(self.f.const(I64, 1))
+        low, high, step = given
+        return low, high, step
 
     def _loop(self, node: ast.While | ast.For, loop: _Loop) -> None:
         if node.orelse:

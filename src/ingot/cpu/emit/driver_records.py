@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 from ingot.analysis.library import VECTORS
 from ingot.cpu.emit.template import Template
+from ingot.kernel.driver_parameters import RowBlocks
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import SHORT
 from ingot.llvm.types import Type, vector
-from ingot.native.functions import exported_for
+from ingot.native.functions import exported_for, inlined
 from ingot.native.module import Translation
 from ingot.native.pointers import Array, Pointer, Struct
 from ingot.native.types import Known, i64
@@ -41,6 +42,12 @@ class DriverStart(Struct, is_constant=True):
     scratch: Pointer
     epilogue: Epilogue | None
     parts: i64
+
+
+@inlined
+def first_row(blocks: RowBlocks, block: i64) -> i64:
+    """Return the first row of a row block."""
+    return block * blocks.low_rows + min(block, blocks.tall_blocks)
 
 
 @record

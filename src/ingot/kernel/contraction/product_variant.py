@@ -13,7 +13,7 @@ from typing import Literal
 
 from ingot.analysis.library import VECTORS
 from ingot.hlo.dtype import C64, C128, F32, F64, DType
-from ingot.native.pointers import Struct
+from ingot.kernel.driver_parameters import RowBlocks
 from ingot.native.types import i64
 from ingot.support.records import record
 
@@ -29,16 +29,15 @@ Placement = Literal["direct", "packed", "transposed", "gathered", "dots", "packe
 """How the rhs is read: see `ContractionSchedule`; a complex one may have no dense axis."""
 
 
-class ProductNumbers(Struct, is_constant=True):
+class ProductNumbers(RowBlocks, is_constant=True):
     """Numbers of a product.
 
     `rhs_step` goes from k to k, or from n to n in a transposed rhs; `rhs_column` from n to n.
     `out_row` goes from row to row of sums in a row block, `block_row` from row block to row block,
     for each row (0 where an epilogue takes each row block's sums before the next). A unit has
-    `unit_row_blocks` row blocks and `n_block` columns; the first `tall_blocks` row blocks have
-    `low_rows` + 1 rows. Where the rhs is packed ahead, each piece of k has `packed_columns` columns
-    in whole panels. Rows of a packed lhs are `packed_lhs_row` elements apart, or the elements of
-    each k if it is packed across.
+    `unit_row_blocks` row blocks and `n_block` columns. Where the rhs is packed ahead, each piece of
+    k has `packed_columns` columns in whole panels. Rows of a packed lhs are `packed_lhs_row`
+    elements apart, or the elements of each k if it is packed across.
     """
 
     lhs_batch: i64
@@ -55,9 +54,6 @@ class ProductNumbers(Struct, is_constant=True):
     n_block: i64
     k_block: i64
     panel_depth: i64
-    low_rows: i64
-    tall_blocks: i64
-    row_blocks: i64
     unit_row_blocks: i64
     row_units: i64
     column_units: i64

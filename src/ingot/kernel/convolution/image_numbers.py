@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-from ingot.native.pointers import Struct
+from ingot.kernel.driver_parameters import RowBlocks
 from ingot.native.types import i64
 
 
-class ImageNumbers(Struct, is_constant=True):
+class ImageNumbers(RowBlocks, is_constant=True):
     """An image, the rows that a unit copies of it, and the unit's blocks; steps are in elements.
 
     A copy has `planes` of `plane_rows` rows, each of `padded_width` pixels of `copied` elements
     that are `pixel` apart. Planes of the image are `dilation_0` apart from tap to tap, rows
     `stride_1` from line to line. A unit has `unit_lines` lines; `line_step` leads from line to line
-    of what its products read, `row_step` along one. The first `tall_blocks` of the `row_blocks`
-    have `low_rows` + 1 rows, the others `low_rows`.
+    of what its products read, `row_step` along one.
     """
 
     size_0: i64
@@ -37,8 +36,5 @@ class ImageNumbers(Struct, is_constant=True):
     unit_lines: i64
     line_step: i64
     row_step: i64
-    low_rows: i64
-    tall_blocks: i64
-    row_blocks: i64
     copy_elements: i64
     chunk_elements: i64

@@ -17,14 +17,13 @@ from __future__ import annotations
 from ingot.cpu.emit.contraction.product_ahead import multiply_packed
 from ingot.cpu.emit.contraction.product_blocks import (
     finish,
-    first_row,
     lhs_at,
     multiply_block,
     rhs_at,
 )
 from ingot.cpu.emit.contraction.product_packing import pack_columns, pack_rows
 from ingot.cpu.emit.contraction.product_parts import Block, Part, Products, Unit
-from ingot.cpu.emit.driver_records import DriverStart
+from ingot.cpu.emit.driver_records import DriverStart, first_row
 from ingot.native.functions import inlined, native
 from ingot.native.pointers import Array, Pointer, sizeof
 from ingot.native.types import i64

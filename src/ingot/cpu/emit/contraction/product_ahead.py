@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from ingot.cpu.emit.contraction.product_blocks import (
     finish,
-    first_row,
     lhs_at,
     multiply_block,
     rhs_at,
@@ -30,7 +29,7 @@ from ingot.cpu.emit.contraction.product_packing import (
     pack_rows,
 )
 from ingot.cpu.emit.contraction.product_parts import Block, Part, Products, Unit
-from ingot.cpu.emit.driver_records import DriverStart
+from ingot.cpu.emit.driver_records import DriverStart, first_row
 from ingot.kernel.contraction.product_blocks import PACK_COLUMNS
 from ingot.native.functions import inlined, native
 from ingot.native.pointers import Pointer, sizeof

@@ -4,18 +4,13 @@
 from __future__ import annotations
 
 from ingot.cpu.emit.contraction.product_parts import Block, Part, Products, Unit, micro_kernel
+from ingot.cpu.emit.driver_records import first_row
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.values import Value
 from ingot.native.functions import inlined, vectors
 from ingot.native.pointers import Pointer, sizeof
 from ingot.native.types import i64
-
-
-@inlined
-def first_row(part: Part, block: i64) -> i64:
-    """Return the first row of a row block: tall ones, of one row more, come before low ones."""
-    return block * part.low_rows + min(block, part.tall_blocks)
 
 
 @inlined

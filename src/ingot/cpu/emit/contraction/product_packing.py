@@ -199,11 +199,7 @@ def pack_line(of: Products, target: Pointer, source: Pointer, rows: i64) -> None
     ...
 
 
-def _emit_fetch(f: FunctionBuilder, line: Value) -> None:
-    fetch(f, line)
-
-
-@vectors(_emit_fetch)
+@vectors(fetch)
 def fetch_line(line: Pointer) -> None:
     """Fetch a line of memory into the L1 cache."""
     ...

@@ -52,7 +52,7 @@ def pack_panel(of: Elements, env: DriverStart, part: Part, panel: i64) -> None:
     left = part.group_features - column
     target = packed_panel(of, env, part, panel)
     for tap in range(part.segments * part.segment // part.group_channels):
-        row = first_row(part, tap)
+        row = row_of_tap(part, tap)
         for channel in range(part.group_channels):
             source = env.rhs + ((row + channel) * part.features + feature) * of.bytes
             pack_row(of, target, source, left)
@@ -60,7 +60,7 @@ def pack_panel(of: Elements, env: DriverStart, part: Part, panel: i64) -> None:
 
 
 @inlined
-def first_row(part: Part, tap: i64) -> i64:
+def row_of_tap(part: Part, tap: i64) -> i64:
     """Return the row of a tap's first channel in the kernel."""
     row = part.tap_first + tap % part.taps_2 * part.tap_2
     line = tap // part.taps_2

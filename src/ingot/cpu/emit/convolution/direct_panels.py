@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ingot.cpu.emit.convolution.copied_rows import RowCopy, copy_rows
 from ingot.cpu.emit.convolution.packed_rows import pack_row
-from ingot.cpu.emit.driver_records import DriverStart, Elements, SegmentedKernel
+from ingot.cpu.emit.driver_records import DriverStart, Elements, SegmentedKernel, first_row
 from ingot.kernel.convolution.direct_parts import DirectNumbers
 from ingot.native.functions import inlined, native
 from ingot.native.pointers import Array, Pointer, Struct
@@ -103,7 +103,7 @@ def multiply_piece(of: Elements, unit: Unit, panel: Panel, start: i64) -> None:
         a = unit.image + (line * part.line_step + column) * of.bytes
         c = panel.result + line * unit.result_line * of.bytes
         for block in range(part.row_blocks):
-            row = block * part.low_rows + min(block, part.tall_blocks)
+            row = first_row(part, block)
             run = panel.tall if block < part.tall_blocks else panel.low
             run(
                 a + row * part.row_step * of.bytes,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ingot.cpu.emit.convolution.copied_rows import RowCopy, copy_rows
 from ingot.cpu.emit.convolution.packed_rows import pack_row
-from ingot.cpu.emit.driver_records import DriverStart, Elements, SegmentedKernel
+from ingot.cpu.emit.driver_records import DriverStart, Elements, SegmentedKernel, first_row
 from ingot.kernel.convolution.filter_gradient import MAX_LINES, FilterGradientNumbers
 from ingot.native.functions import inlined, native
 from ingot.native.operations import memset
@@ -93,8 +93,8 @@ def locate(of: Elements, unit: Unit, chunk: i64) -> None:
     part = unit.part
     unit.first_block = chunk % part.channel_units * part.unit_blocks
     unit.last_block = min(unit.first_block + part.unit_blocks, part.row_blocks)
-    unit.channel = first_channel(part, unit.first_block)
-    unit.count = first_channel(part, unit.last_block) - unit.channel
+    unit.channel = first_row(part, unit.first_block)
+    unit.count = first_row(part, unit.last_block) - unit.channel
     unit.feature = chunk // part.channel_units * of.columns
     unit.left = part.features - unit.feature
     unit.tile = unit.env.scratch + chunk * part.chunk_elements * of.bytes
@@ -102,12 +102,6 @@ def locate(of: Elements, unit: Unit, chunk: i64) -> None:
     unit.panel = unit.copy + part.copy_elements * of.bytes
     unit.low = part.low if unit.left >= of.columns else part.low_rest
     unit.tall = part.tall if unit.left >= of.columns else part.tall_rest
-
-
-@inlined
-def first_channel(part: Part, block: i64) -> i64:
-    """Return the first channel of a row block: tall ones, of a row more, come before low ones."""
-    return block * part.low_rows + min(block, part.tall_blocks)
 
 
 # ---- products
@@ -159,7 +153,7 @@ def multiply_tap(of: Elements, unit: Unit, group: Group, tap: i64) -> None:
     step = sums_step(of, unit)
     sums = sums_of(of, unit, tap)
     for block in range(unit.first_block, unit.last_block):
-        channel = first_channel(part, block) - unit.channel
+        channel = first_row(part, block) - unit.channel
         run = unit.tall if block < part.tall_blocks else unit.low
         run(
             unit.copy + (offset + channel) * of.bytes,
