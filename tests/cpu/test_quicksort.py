@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingot.cpu.emit.sort.quicksort import Quicksort
-from ingot.cpu.emit.sort.records import RecordType, Registers
+from ingot.cpu.emit.sort.quicksort import Quicksort, Splitters, sort_range
+from ingot.cpu.emit.sort.record_arrays import Range
+from ingot.cpu.emit.sort.records import RecordRegisters, RecordType
 from ingot.kernel.sort.network import batcher
 from ingot.kernel.sort.sort import BLOCK, MAX_PARTS
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import compile_object
+from ingot.llvm.jit import SHORT, compile_object
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec, host_levels
+from ingot.native.functions import exported_for
+from ingot.native.module import Translation
 
 TYPES = (RecordType(lt.I32, 1), RecordType(lt.I64, 1), RecordType(lt.I64, 2))
 LEVELS = host_levels()
@@ -46,13 +49,12 @@ def _library(level: str, type_: RecordType) -> Library:
     target = TargetSpec.host(level)
     module = ModuleBuilder.for_target("sorts", target)
     Quicksort(type_).template(target).define(module)
-    return link_object([compile_object(module.text(), target)])
+    return link_object([compile_object(module.text(), target, SHORT)])
 
 
 def _function(level: str, type_: RecordType, name: str, result: Any, *more: Any) -> Callable:
-    addresses, numbers = [ctypes.c_void_p] * 3, [ctypes.c_int64] * 2
     symbol = Quicksort(type_).symbol(name)
-    return _library(level, type_).function(symbol, result, *addresses, *numbers, *more)
+    return _library(level, type_).function(symbol, result, ctypes.c_void_p, *more)
 
 
 def _dtype(type_: RecordType) -> np.dtype[Any]:
@@ -72,6 +74,13 @@ class Arrays:
     @property
     def distance(self) -> int:
         return self.room * self.data.itemsize
+
+    def range(self, target: Array) -> Any:
+        """Return the struct that says where they are."""
+        made = Range.c_layout.structure()
+        made.data, made.other = self.data.ctypes.data, self.other.ctypes.data
+        made.target, made.count, made.distance = target.ctypes.data, self.count, self.distance
+        return made
 
     def check_room(self) -> None:
         """Nothing is written behind the records."""
@@ -96,8 +105,7 @@ def _check(level: str, type_: RecordType, keys: Array, into: str = "data") -> No
     held = Arrays(records)
     target = getattr(held, into)
     sort = _function(level, type_, "sort", None)
-    addresses = [array.ctypes.data for array in (held.data, held.other, target)]
-    sort(*addresses, held.count, held.distance)
+    sort(ctypes.byref(held.range(target)))
     np.testing.assert_array_equal(target[:, : held.count], _in_order(records))
     held.check_room()
 
@@ -111,7 +119,7 @@ def _any(type_: RecordType, count: int, seed: int = 0) -> Array:
 
 @on_each
 def test_every_size_about_blocks(level: str, type_: RecordType) -> None:
-    registers = Registers.of(TargetSpec.host(level), type_)
+    registers = RecordRegisters.of(TargetSpec.host(level), type_)
     edges = {registers.lanes * rows for rows in (1, 2, 4, registers.rows // 4 * 3, registers.rows)}
     sizes = {edge * times + more for edge in edges for times in (1, 2) for more in (-1, 0, 1)}
     for count in sorted({*range(20), *sizes, 997, 4099}):
@@ -150,25 +158,19 @@ def test_all_equal_to_an_extreme(level: str, type_: RecordType) -> None:
 @on_each
 def test_without_pivots_the_range_of_values_is_halved(level: str, type_: RecordType) -> None:
     """What adversarial records come down to: no budget for pivots from the start."""
-    module = ModuleBuilder.for_target("ranges", TargetSpec.host(level))
-    Quicksort(type_).template(TargetSpec.host(level)).define(module)
-    f = module.function(
-        "halved",
-        lt.VOID,
-        [("data", lt.PTR), ("other", lt.PTR), ("count", lt.I64), ("distance", lt.I64)],
-    )
-    data, other, count, distance = f.params
-    bounds = [f.const(type_.word, each) for each in (*type_.least, *type_.greatest)]
-    sort_range = module.defined(f"{Quicksort(type_).name}_range").reference
-    f.call(sort_range, [data, other, data, count, distance, f.const(lt.I64, 0), *bounds])
-    f.ret()
-    addresses, numbers = [ctypes.c_void_p] * 2, [ctypes.c_int64] * 2
-    library = link_object([compile_object(module.text(), TargetSpec.host(level))])
-    halved = library.function("halved", None, *addresses, *numbers)
+    target = TargetSpec.host(level)
+    module = ModuleBuilder.for_target("ranges", target)
+    halved = exported_for("halved", sort_range, RecordRegisters.of(target, type_))
+    Translation(module).add(halved)
+    library = link_object([compile_object(module.text(), target, SHORT)])
+    function = library.function("halved", None, ctypes.c_void_p)
     for keys in (_any(type_, 3001), *(make(3001) for make in PATTERNS.values())):
         records = _records(type_, keys)
         held = Arrays(records)
-        halved(held.data.ctypes.data, held.other.ctypes.data, held.count, held.distance)
+        given = held.range(held.data)
+        given.least_key, given.most_key = -type_.greatest - 1, type_.greatest
+        given.most_position = type_.greatest * (type_.words - 1)
+        function(ctypes.byref(given))
         np.testing.assert_array_equal(held.data[:, : held.count], _in_order(records))
         held.check_room()
 
@@ -176,8 +178,7 @@ def test_without_pivots_the_range_of_values_is_halved(level: str, type_: RecordT
 @on_each
 def test_partitions_to_two_areas_that_meet(level: str, type_: RecordType) -> None:
     """Both sides of some pieces fill one stretch, and nothing beside it."""
-    pivot = [ctypes.c_int32 if type_.word is lt.I32 else ctypes.c_int64] * type_.words
-    move = _function(level, type_, "partition", ctypes.c_int64, *pivot)
+    move = _function(level, type_, "partition", ctypes.c_int64, *[ctypes.c_void_p] * 3)
     for counts in ((0, 1), (5, 0, 3), (16, 16), (33, 1, 70), (100, 7, 129)):
         total = sum(counts)
         records = _records(type_, _any(type_, total, total) // 3)
@@ -185,14 +186,16 @@ def test_partitions_to_two_areas_that_meet(level: str, type_: RecordType) -> Non
         to = np.full((type_.words, held.room + 40), 99, records.dtype)
         at = np.array([0, *np.cumsum(counts)])
         words = [int(word) for word in (records[:, total // 2] if total else [0] * len(records))]
+        pivot = np.array([*words, 0], np.int64)
         item, front, back = records.itemsize, 20, 20 + total
-        held_distance = to.strides[0]
         data = np.zeros_like(to)
         data[:, :total] = records
         for start, count in zip(at, counts, strict=False):
             address, places = data.ctypes.data + int(start) * item, to.ctypes.data
             ends = (places + front * item, places + back * item)
-            found = move(address, *ends, count, held_distance, *words)
+            given = Range.c_layout.structure()
+            given.data, given.count, given.distance = address, count, to.strides[0]
+            found = move(ctypes.byref(given), *ends, pivot.ctypes.data)
             front, back = front + found, back - (count - found)
         assert front == back
         before = [tuple(record) < tuple(words) for record in records.T.tolist()]
@@ -206,8 +209,7 @@ def test_partitions_to_two_areas_that_meet(level: str, type_: RecordType) -> Non
 
 @on_each
 def test_records_between_splitters(level: str, type_: RecordType) -> None:
-    more = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-    split = _function(level, type_, "split", None, *more)
+    split = _function(level, type_, "split", None, ctypes.c_void_p)
     for count, number in itertools.product((0, 1, 40, 3001), (1, 2, 7, MAX_PARTS - 1)):
         records = _records(type_, _any(type_, count, count))
         held = Arrays(records)
@@ -215,9 +217,9 @@ def test_records_between_splitters(level: str, type_: RecordType) -> None:
         splitters = np.zeros((type_.words, MAX_PARTS), records.dtype)
         splitters[:, :number] = chosen
         counts = np.zeros(number + 1, np.int64)
-        arrays = [array.ctypes.data for array in (held.data, held.other, held.data)]
-        places = (splitters.ctypes.data, 0, number, counts.ctypes.data)
-        split(*arrays, count, held.distance, *places)
+        by = Splitters.c_layout.structure()
+        by.words, by.last, by.counts = splitters.ctypes.data, number, counts.ctypes.data
+        split(ctypes.byref(held.range(held.data)), ctypes.byref(by))
         keys = [tuple(record) for record in records.T.tolist()]
         bounds = [tuple(record) for record in chosen.T.tolist()]
         buckets = [sum(bound <= key for bound in bounds) for key in keys]

@@ -84,7 +84,7 @@ class Calls(Operators):
             return Typed(callee.result, made)
         known = tuple([each for each in arguments if isinstance(each, Known)])
         if isinstance(callee, Native):
-            callee = callee.specialised(known)
+            callee = self.references.specialised(callee, known)
         values = [each for each in arguments if isinstance(each, Value)]
         return Typed(callee.result, self.f.call(self.references.reference(callee), values))
 

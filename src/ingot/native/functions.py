@@ -28,6 +28,7 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
+from ingot.llvm.builder import ALIGNED_STACK
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value
 from ingot.native.memory import converted, function_at, stack_frame
@@ -132,23 +133,22 @@ class Native(Signature):
         self.symbol = symbol
         self.is_inlined = is_inlined
         self.is_cold = False
-        self._specialised: dict[tuple[str, tuple[Known, ...]], Native] = {}
 
     def specialised(self, known: tuple[Known, ...], symbol: str = "") -> Native:
         """Return the function for some objects, which its `Known` parameters stand for, in order.
 
         `symbol`: its exported name, "" if it has none.
         """
-        if not known and not symbol:
-            return self
-        found = self._specialised.get((symbol, known))
-        if found is None:
-            found = Native(self.function, symbol, self.is_inlined, **self._given)
-            found.is_cold = self.is_cold
-            names = [name for name, of in self.params if is_known(of)]
-            found.known = dict(zip(names, known, strict=True))
-            self._specialised[symbol, known] = found
-        return found
+        made = Native(self.function, symbol, self.is_inlined, **self._given)
+        made.is_cold = self.is_cold
+        names = [name for name, of in self.params if is_known(of)]
+        made.known = dict(zip(names, known, strict=True))
+        return made
+
+    @property
+    def of(self) -> tuple[object, ...]:
+        """The Python function and the objects that it is translated for."""
+        return (self.function, *self.known.values())
 
     def _run(self, values: list[Any]) -> Any:
         with stack_frame():
@@ -159,7 +159,10 @@ class Native(Signature):
         """LLVM's attributes of the function."""
         if self.is_cold:
             return "nounwind noinline cold"
-        return "alwaysinline nounwind" if self.is_inlined else "nounwind"
+        if self.is_inlined:
+            return "alwaysinline nounwind"
+        # Code for known objects is code of kernels, which keeps vectors.
+        return f"nounwind {ALIGNED_STACK}" if self.known else "nounwind"
 
 
 def native(function: F) -> F:

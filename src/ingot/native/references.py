@@ -16,6 +16,7 @@ from ingot.llvm.values import FunctionRef, Value, symbol_text
 from ingot.native.functions import External, Native, llvm_signature
 from ingot.native.pointers import Pointer
 from ingot.native.statics import Static
+from ingot.native.types import Known
 from ingot.support.diagnostics import InternalError
 
 
@@ -31,6 +32,7 @@ class References:
         """Mention nothing yet."""
         self.module = module
         self._references: dict[Native, FunctionRef] = {}
+        self._specialised: dict[tuple[object, ...], Native] = {}
         self._names: set[str] = set()
         self.requested: list[Native] = []
         self._statics: dict[int, Value] = {}
@@ -54,7 +56,20 @@ class References:
             result, params = llvm_signature(function)
             found = FunctionRef(name, result, tuple(params), symbol_text(name))
             self._references[function] = found
+            self._specialised.setdefault(function.of, function)
             self.requested.append(function)
+        return found
+
+    def specialised(self, function: Native, known: tuple[Known, ...]) -> Native:
+        """Return a function for the objects that its `Known` parameters stand for, in order.
+
+        If the module exports it for these objects, that is the one.
+        """
+        if not known:
+            return function
+        found = self._specialised.get((function.function, *known))
+        if found is None:
+            found = self._specialised[function.function, *known] = function.specialised(known)
         return found
 
     def static(self, pointer: Pointer) -> Value:

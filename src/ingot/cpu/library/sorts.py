@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel
-from ingot.cpu.emit.sort.keyed_records import sorts_in_result
-from ingot.cpu.emit.sort.keyed_rows import FLAG_BYTES, PART_BYTES, quicksort_of
-from ingot.cpu.emit.sort.keyed_sort import CALLED, emit_keyed_sort, keyed_phases
-from ingot.cpu.emit.template import Template
+from ingot.cpu.emit.sort.keyed_row import FLAG_BYTES, PART_BYTES, KeyedSort, record_type
+from ingot.cpu.emit.sort.keyed_sort import keyed_phases, keyed_template
+from ingot.cpu.emit.sort.quicksort import FUNCTIONS, Quicksort
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.request import Request
 from ingot.hlo import dim
@@ -22,13 +21,10 @@ from ingot.kernel.ir import SortKernel
 from ingot.kernel.sort.keys import RecordKind, one_zero_one_nan, total_order
 from ingot.kernel.sort.sort import (
     BLOCK,
-    KEYED_PARAMETERS,
     KeyedVariant,
     keyed_variant,
     schedule_sort,
 )
-from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import SHORT
 from ingot.llvm.target import TargetSpec
 
 
@@ -44,11 +40,12 @@ def match_sort(request: Request) -> LibraryKernel | str:
     records = (dim.floordiv(kernel.length + (BLOCK - 1), BLOCK) + 1) * BLOCK
     area = records * (variant.record.bits // 8) + FLAG_BYTES
     is_dense = isinstance(kernel.inner, int) and kernel.inner == 1
-    arrays = 1 if is_dense and sorts_in_result(variant, request.target) else 2
+    arrays = 1 if is_dense and KeyedSort.of(variant, request.target).in_result else 2
     scratch = schedule.areas * area * (arrays * variant.record.num_words)
     first_result = len(kernel.buffers) - len(kernel.operands)
     numbers = (kernel.length, kernel.inner, schedule.rows, schedule.grain)
-    called = (CodeSlot(quicksort_of(variant).symbol(name)) for name in CALLED)
+    quicksort = Quicksort(record_type(variant))
+    called = (CodeSlot(quicksort.symbol(name)) for name in FUNCTIONS)
     emitted = EmittedKernel(
         keyed_phases(parts[0].name, schedule),
         2 * len(kernel.operands),
@@ -71,10 +68,5 @@ def common_sorts(target: TargetSpec) -> Iterator[LibraryPart]:
 
 def _parts(target: TargetSpec, variant: KeyedVariant) -> Iterator[LibraryPart]:
     """Load the code of a variant, then what it calls."""
-    name = f"sort_{variant.name}"
-
-    def define(module: ModuleBuilder) -> None:
-        emit_keyed_sort(module, name, variant, target)
-
-    yield library_part(target, Template(name, define, (*KEYED_PARAMETERS, *CALLED), SHORT))
-    yield library_part(target, quicksort_of(variant).template(target))
+    yield library_part(target, keyed_template(variant, target))
+    yield library_part(target, Quicksort(record_type(variant)).template(target))

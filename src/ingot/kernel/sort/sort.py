@@ -24,6 +24,8 @@ from ingot.kernel.ir import Buffer, SortKernel
 from ingot.kernel.loop.build import buffers_of
 from ingot.kernel.rewrite import substitute
 from ingot.kernel.sort.keys import RecordKind, shared_keys
+from ingot.native.pointers import Struct
+from ingot.native.types import i64
 from ingot.support.records import record
 
 MAX_CHUNKS = 32
@@ -122,9 +124,20 @@ def schedule_sort(kernel: SortKernel) -> SortSchedule:
     return SortSchedule(rows, grain, dim.floordiv(rows + grain - 1, grain), parts, part)
 
 
-KEYED_PARAMETERS = ("length", "inner", "rows", "grain", "part", "parts", "area")
-"""Numbers of a sort by one key, in the order of its env; `area`: bytes of one word of its records.
-"""
+class KeyedNumbers(Struct, is_constant=True):
+    """Numbers of a sort by one key, in the order of its env: see `SortKernel`, `SortSchedule`.
+
+    `area` is bytes of one word of a row's records.
+    """
+
+    length: i64
+    inner: i64
+    rows: i64
+    grain: i64
+    part: i64
+    parts: i64
+    area: i64
+
 
 BUCKET_SAMPLES = 16
 """Records of a row that each bucket of it is chosen by."""

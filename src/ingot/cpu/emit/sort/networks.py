@@ -13,13 +13,13 @@ J. Giesen, P. Sanders, Vectorized and performance-portable Quicksort (2022).
 
 from __future__ import annotations
 
-from ingot.cpu.emit.sort.records import Record, Records
+from ingot.cpu.emit.sort.records import Records, Words
 from ingot.kernel.sort.network import batcher
 from ingot.llvm.types import I1, I8, I16, vector
 from ingot.llvm.values import Value
 
 
-def sort_block(records: Records, rows: list[Record]) -> None:
+def sort_block(records: Records, rows: list[Words]) -> None:
     """Sort registers; the rows up to a power of two would hold what comes last."""
     for low, high in batcher(_power(len(rows))):
         if high < len(rows):
@@ -39,7 +39,7 @@ def sort_block(records: Records, rows: list[Record]) -> None:
         width *= 2
 
 
-def _merge_columns(records: Records, rows: list[Record], mirrored: list[int]) -> None:
+def _merge_columns(records: Records, rows: list[Words], mirrored: list[int]) -> None:
     """Bring lesser records of each pair of columns to lesser rows."""
     span = _power(len(rows))
     while span > 1:
@@ -52,7 +52,7 @@ def _merge_columns(records: Records, rows: list[Record], mirrored: list[int]) ->
         span //= 2
 
 
-def _exchanged(records: Records, row: Record, partners: list[int], upper: Value) -> Record:
+def _exchanged(records: Records, row: Words, partners: list[int], upper: Value) -> Words:
     """Return the lesser of each lane and its partner in the first of both, the greater behind."""
     other = records.shuffled(row, partners)
     if len(row) == 1:

@@ -12,14 +12,21 @@ types (2021).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
 
-from ingot.cpu.emit.sort.records import Record, Records, RecordType, Registers
+from ingot.cpu.emit.sort.record_arrays import Range, Record, words_of
+from ingot.cpu.emit.sort.records import RecordRegisters, Records, Words
 from ingot.llvm import types as lt
-from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
+from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.index import Index
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
+from ingot.native.functions import vectors
+from ingot.native.pointers import Pointer
+from ingot.native.types import i64
 
 UNROLLED = 4
 """Registers that are read before they are stored."""
@@ -28,41 +35,27 @@ LINE, AHEAD = 64, 768
 """Bytes of a cache line, and the distance at which lines are prefetched that are written downwards:
 no processor does that by itself."""
 
-PARAMS = [("data", lt.PTR), ("front", lt.PTR), ("back", lt.PTR), ("count", lt.I64)]
-"""Parameters, before the distance of arrays and the words of the pivot: where the records lie,
-where those before the pivot begin and where the others end, and how many records there are."""
-
-
-def define_partition(
-    module: ModuleBuilder, symbol: str, type_: RecordType, registers: Registers
-) -> FunctionRef:
-    """Define the function that returns how many records come before a pivot.
-
-    Records before it are stored from `front` on, which may be where the data begin; the others
-    downwards from `back`. Where both sides meet there is room for all records, and no more.
-    """
-    params = [*PARAMS, ("distance", lt.I64), *type_.params("pivot")]
-    f = module.function(symbol, lt.I64, params, attrs="noinline nounwind")
-    _Partition(f, type_, registers).define()
-    return f.reference
-
 
 class _Partition:
-    """Emits the function."""
+    """Emits a partition."""
 
-    def __init__(self, f: FunctionBuilder, type_: RecordType, registers: Registers) -> None:
-        self.f = f
-        self.lanes = registers.moved
-        self.data, self.front, self.back, self.count, distance, *pivot = f.params
-        self.records = Records(f, type_, distance)
-        self.pivot = self.records.splat(pivot, self.lanes)
-        self.is_packed = self.lanes == 16
-        if 1 < self.lanes < 16:
-            self.orders = f.owner.global_bytes(f"{f.name}_orders", _orders(self.lanes))
+    data: Value
+    front: Value
+    back: Value
+    count: Value
 
-    def define(self) -> None:
+    def __init__(self, records: Records, lanes: int, pivot: Words) -> None:
+        self.f, self.records, self.lanes = records.f, records, lanes
+        self.pivot = records.splat(pivot, lanes)
+        self.is_packed = lanes == 16
+        if 1 < lanes < 16:
+            self.orders = self.f.owner.global_bytes(f"orders_{lanes}", _orders(lanes))
+
+    def emit(self, data: Value, count: Value, sides: Sequence[Value]) -> Value:
         """Emit whole registers while there is room for two between both sides, then the rest."""
         f, lanes = self.f, self.lanes
+        self.data, self.count = data, count
+        self.front, self.back = sides
         free = self.count if lanes == 1 else f.imax(f.isub(self.count, lanes), 0)
         index: Index = 0
         state = [f.const(lt.I64, 0)]
@@ -78,7 +71,7 @@ class _Partition:
         if lanes > 1:
             rest = self._move_rest
             state = f.loop(index, self.count, lanes, state, lambda at, state: [rest(at, state[0])])
-        f.ret(state[0])
+        return state[0]
 
     def _move(self, index: Value, before: Value, number: int) -> Value:
         """Move some registers; `before`: how many records came before the pivot so far."""
@@ -113,7 +106,7 @@ class _Partition:
         records.store(self._packed(record, is_other), back, records.first_lanes(others, lanes))
         return f.add(before, found)
 
-    def _parted(self, record: Record, is_less: Value) -> tuple[Record, Record]:
+    def _parted(self, record: Words, is_less: Value) -> tuple[Words, Words]:
         """Return records with those first that are less, and with the others last."""
         packed = self._packed(record, is_less)
         if not self.is_packed:
@@ -121,7 +114,7 @@ class _Partition:
         others = self._packed(record, self.f.not_(is_less))
         return packed, self.records.shuffled(others, list(reversed(range(self.lanes))))
 
-    def _packed(self, record: Record, mask: Value) -> Record:
+    def _packed(self, record: Words, mask: Value) -> Words:
         """Return records with those first where the mask holds; by the table, then the others."""
         f, type_ = self.f, record[0].type
         if self.lanes == 1:
@@ -167,3 +160,26 @@ def _bits(f: FunctionBuilder, mask: Value) -> Value:
 def _number(f: FunctionBuilder, mask: Value) -> Value:
     """Return in how many lanes a mask holds."""
     return f.intrinsic("llvm.ctpop", lt.I64, [_bits(f, mask)])
+
+
+def _emit_partition(f: FunctionBuilder, of: RecordRegisters, given: Value, *where: Value) -> Value:
+    load = partial(Range.c_layout.load, f, given)
+    records = Records(f, of.type, load("distance"))
+    *sides, pivot = where
+    words = words_of(f, of.type, pivot)
+    return _Partition(records, of.moved, words).emit(load("data"), load("count"), sides)
+
+
+@vectors(_emit_partition)
+def move_records(
+    of: RecordRegisters, given: Range, front: Pointer, back: Pointer, pivot: Record
+) -> i64:
+    """Move the records before a pivot to one area, the others to another.
+
+    Records before it are stored from `front` on, which may be where the data begin; the others
+    downwards from `back`. Where both sides meet there is room for all records, and no more.
+
+    Returns:
+        How many records come before the pivot.
+    """
+    ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of sorts in registers and in scratch: how they are compared, loaded and stored.
+"""Records of sorts in registers: how they are compared, loaded and stored, as vectors.
 
 A record is one integer or two, of which the first decides; the second is a position, from 0 on. A
 register holds one word of as many records as it has lanes. In scratch each word has an array of its
@@ -11,7 +11,6 @@ Invariant: records of two words are distinct.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
@@ -19,16 +18,18 @@ from ingot.llvm.index import Index
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
+from ingot.native.types import Known
+from ingot.support.records import record
 
-Record = Sequence[Value]
+Words = Sequence[Value]
 """The words of a record, or of one for each lane of a register."""
 
 XOR_OF_THREE = 0x96
 """The truth table of an instruction for logic of three operands."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordType:
+@record
+class RecordType(Known):
     """What records are made of.
 
     Attributes:
@@ -45,45 +46,54 @@ class RecordType:
         return f"{self.words}{self.word.suffix}"
 
     @property
-    def greatest(self) -> list[int]:
-        """The words of the record that comes last."""
-        return [(1 << (self.word.bits - 1)) - 1] * self.words
+    def bytes(self) -> int:
+        """Bytes of a word."""
+        return self.word.bytes
 
     @property
-    def least(self) -> list[int]:
-        """The words of the record that comes first."""
-        return [-(1 << (self.word.bits - 1)), 0][: self.words]
+    def has_positions(self) -> bool:
+        """Whether records have two words."""
+        return self.words == 2
 
-    def params(self, name: str) -> list[tuple[str, lt.Type]]:
-        """Return the parameters of a function that are a record."""
-        return [(f"{name}{number}", self.word) for number in range(self.words)]
+    @property
+    def greatest(self) -> int:
+        """The greatest word; the record that comes last has no others."""
+        return (1 << (self.word.bits - 1)) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Registers:
-    """How a target's registers are used for records.
+@record
+class RecordRegisters(Known):
+    """How records lie in a target's registers: what the code of their sorts depends on.
 
     Attributes:
+        type: what records are made of.
         lanes: records of a register.
         rows: registers of the greatest block that is sorted by a network.
         moved: records that a partition moves at once; 1 where no instruction permutes lanes.
         has_masks: whether some lanes of a register are stored by one instruction.
     """
 
+    type: RecordType
     lanes: int
     rows: int
     moved: int
     has_masks: bool
 
     @staticmethod
-    def of(target: TargetSpec, type_: RecordType) -> Registers:
+    def of(target: TargetSpec, type_: RecordType) -> RecordRegisters:
         """Return how registers of a target are used."""
         lanes = target.vector_bits // type_.word.bits
         if not target.has_avx2 and type_.words == 2:
             # Comparisons of two words are two instructions on scalars, many on vectors.
-            return Registers(1, 8, 1, False)
+            return RecordRegisters(type_, 1, 8, 1, False)
         rows = max(8, target.num_vector_registers // 2 // type_.words)
-        return Registers(lanes, rows, lanes if target.has_avx2 else 1, target.has_avx2)
+        moved = lanes if target.has_avx2 else 1
+        return RecordRegisters(type_, lanes, rows, moved, target.has_avx2)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a word."""
+        return self.type.bytes
 
     @property
     def block(self) -> int:
@@ -91,7 +101,7 @@ class Registers:
         return self.rows * self.lanes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Records:
     """Emits operations on records in a function.
 
@@ -115,12 +125,12 @@ class Records:
         f, numbers = self.f, range(self.type.words)
         return [f.gep(address, f.imul(self.distance, n), inbounds=False) for n in numbers]
 
-    def load(self, address: Value, lanes: int = 1) -> Record:
+    def load(self, address: Value, lanes: int = 1) -> Words:
         """Load records that lie side by side."""
         held = vector(self.type.word, lanes)
         return [self.f.load(held, each, held.alignment) for each in self._words_at(address)]
 
-    def load_some(self, address: Value, mask: Value, others: Record) -> Record:
+    def load_some(self, address: Value, mask: Value, others: Words) -> Words:
         """Load records where the mask holds; elsewhere they are `others`."""
         f, lanes = self.f, mask.type.lanes
         if f.owner.vector_bits < 256:
@@ -130,7 +140,7 @@ class Records:
             for each, other in zip(self._words_at(address), others, strict=True)
         ]
 
-    def store(self, record: Record, address: Value, mask: Value | None = None) -> None:
+    def store(self, record: Words, address: Value, mask: Value | None = None) -> None:
         """Store records side by side, those where the mask holds."""
         for word, each in zip(record, self._words_at(address), strict=True):
             if mask is None:
@@ -138,19 +148,13 @@ class Records:
             else:
                 self.f.masked_store(word, each, mask, word.type.alignment)
 
-    def copy(self, source: Value, target: Value, count: Index) -> None:
-        """Copy records to other memory, which does not overlap theirs."""
-        size = self.f.as_value(self.f.imul(count, self.type.word.bytes))
-        for from_, to in zip(self._words_at(source), self._words_at(target), strict=True):
-            self.f.memcpy(to, from_, size)
-
     # ---- in registers
 
-    def constant(self, words: Sequence[int], lanes: int = 1) -> Record:
+    def constant(self, words: Sequence[int], lanes: int = 1) -> Words:
         """Return a known record in all lanes."""
         return [self.f.const(vector(self.type.word, lanes), word) for word in words]
 
-    def splat(self, record: Record, lanes: int) -> Record:
+    def splat(self, record: Words, lanes: int) -> Words:
         """Return a record in all lanes."""
         return [self.f.splat(word, lanes) for word in record]
 
@@ -161,15 +165,15 @@ class Records:
         indices = f.const(vector(word, lanes), list(range(start, start + lanes)))
         return f.icmp("slt", indices, f.splat(number, lanes))
 
-    def shuffled(self, record: Record, sources: list[int]) -> Record:
+    def shuffled(self, record: Words, sources: list[int]) -> Words:
         """Return the lanes `sources` of records."""
         return [self.f.shuffle(word, word, sources) for word in record]
 
-    def select(self, condition: Value, a: Record, b: Record) -> Record:
+    def select(self, condition: Value, a: Words, b: Words) -> Words:
         """Return records of `a` where the condition holds, of `b` elsewhere."""
         return [self.f.select(condition, x, y) for x, y in zip(a, b, strict=True)]
 
-    def less(self, a: Record, b: Record) -> Value:
+    def less(self, a: Words, b: Words) -> Value:
         """Return whether records of `a` come before those of `b`, lane by lane."""
         f = self.f
         if len(a) == 1:
@@ -179,19 +183,19 @@ class Records:
         is_tie = f.icmp("eq", a[0], b[0])
         return f.or_(f.icmp("slt", a[0], b[0]), f.and_(is_tie, f.icmp("slt", a[1], b[1])))
 
-    def _joined(self, record: Record) -> Value:
+    def _joined(self, record: Words) -> Value:
         """Return a record of two scalars as one integer."""
         f, (key, position) = self.f, (self.f.zext(word, lt.I128) for word in record)
         return f.or_(f.shl(key, f.const(lt.I128, 64)), position)
 
-    def ordered(self, a: Record, b: Record) -> tuple[Record, Record]:
+    def ordered(self, a: Words, b: Words) -> tuple[Words, Words]:
         """Return the lesser and the greater of two records."""
         if len(a) == 1:
             return self._extremes(a[0], b[0])
         swaps = self.less(b, a)
         return self.select(swaps, b, a), self.select(swaps, a, b)
 
-    def _extremes(self, a: Value, b: Value) -> tuple[Record, Record]:
+    def _extremes(self, a: Value, b: Value) -> tuple[Words, Words]:
         """Return the lesser and the greater of two integers."""
         f, type_ = self.f, a.type
         least = f.intrinsic("llvm.smin", type_, [a, b])
@@ -202,7 +206,7 @@ class Records:
         name = f"llvm.x86.avx512.pternlog.{'d' if type_.element is lt.I32 else 'q'}.512"
         return [least], [f.intrinsic(name, type_, [least, a, b, f.const(lt.I32, XOR_OF_THREE)])]
 
-    def median(self, a: Record, b: Record, c: Record) -> Record:
+    def median(self, a: Words, b: Words, c: Words) -> Words:
         """Return the second of three records."""
         least, most = self.ordered(a, b)
         return self.ordered(least, self.ordered(most, c)[0])[1]

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a quicksort does with vectors besides partitions: pivots, blocks of few records, equal ones.
+
+A block is as many records as half of a target's registers hold. Fewer are sorted in the least
+of some blocks that holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+
+from ingot.cpu.emit.sort.networks import sort_block
+from ingot.cpu.emit.sort.record_arrays import Range, Record, store_words, words_of
+from ingot.cpu.emit.sort.records import RecordRegisters, Records, Words
+from ingot.llvm import types as lt
+from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.types import vector
+from ingot.llvm.values import Value
+from ingot.native.functions import vectors
+
+SAMPLES = 9
+"""Registers that a pivot is chosen from."""
+
+
+def _loaded(f: FunctionBuilder, given: Value, *names: str) -> list[Value]:
+    return [Range.c_layout.load(f, given, name) for name in names]
+
+
+def _emit_median(f: FunctionBuilder, of: RecordRegisters, given: Value, found: Value) -> None:
+    data, count, distance = _loaded(f, given, "data", "count", "distance")
+    records, lanes = Records(f, of.type, distance), of.lanes
+    step = f.idiv(f.isub(count, lanes), SAMPLES - 1)
+    indices = [f.imul(step, number) for number in range(SAMPLES)]
+    held = [records.load(records.at(data, index), lanes) for index in indices]
+    while len(held) > 1:
+        thirds = [held[first : first + 3] for first in range(0, len(held), 3)]
+        held = [records.median(*third) for third in thirds]
+    (row,) = held
+    some = [[f.extract(word, lanes * part // 3) for word in row] for part in range(3)]
+    store_words(f, found, records.median(*some) if lanes > 2 else some[0])
+
+
+@vectors(_emit_median)
+def find_median(of: RecordRegisters, given: Range, found: Record) -> None:
+    """Set `found` to a record near the median of some; there are more records than a block has."""
+    ...
+
+
+# ---- few records
+
+
+def _emit_block(f: FunctionBuilder, of: RecordRegisters, given: Value) -> None:
+    data, target, count, distance = _loaded(f, given, "data", "target", "count", "distance")
+    sizes = [1 << bit for bit in range(of.rows.bit_length())]
+    sizes.insert(-1, of.rows // 4 * 3)
+    block = _Block(of, Records(f, of.type, distance), data, target, count)
+
+    def choose(fewer: int, rows: int, less: Callable[[], None]) -> None:
+        fits = f.icmp("sle", count, f.const(lt.I64, fewer * of.lanes))
+        f.if_(fits, less, lambda: block.sort(fewer, rows))
+
+    emit = partial(block.sort, 0, sizes[0])
+    for fewer, rows in pairwise(sizes):
+        emit = partial(choose, fewer, rows, emit)
+    emit()
+
+
+@vectors(_emit_block)
+def sort_few(of: RecordRegisters, given: Range) -> None:
+    """Sort no more records than a block has; `target` may be where they are."""
+    ...
+
+
+class _Block:
+    """Emits the sorting of few records in registers."""
+
+    def __init__(self, of: RecordRegisters, records: Records, *where: Value) -> None:
+        self.of, self.records = of, records
+        self.data, self.target, self.count = where
+
+    def sort(self, full: int, number: int) -> None:
+        """Sort records in `number` registers, of which `full` ones are full for certain."""
+        records, lanes = self.records, self.of.lanes
+        masks: list[Value | None] = [None] * number
+        rows: list[Words] = []
+        last = records.constant([self.of.type.greatest] * self.of.type.words, lanes)
+        for row in range(number):
+            address = records.at(self.data, row * lanes)
+            if row >= full:
+                masks[row] = mask = records.first_lanes(self.count, lanes, row * lanes)
+                rows.append(records.load_some(address, mask, last))
+            else:
+                rows.append(records.load(address, lanes))
+        sort_block(records, rows)
+        if self.of.has_masks:
+            for row, words in enumerate(rows):
+                records.store(words, records.at(self.target, row * lanes), masks[row])
+        else:
+            self._store_by_stack(rows)
+
+    def _store_by_stack(self, rows: list[Words]) -> None:
+        """Store records in registers that whole registers have no room for."""
+        f, type_ = self.records.f, self.of.type
+        wide = vector(type_.word, self.of.lanes)
+        size = len(rows) * wide.bytes
+        room = f.alloca(lt.I8, size * type_.words, wide.bytes)
+        apart = Records(f, type_, f.const(lt.I64, size))
+        for row, words in enumerate(rows):
+            apart.store(words, apart.at(room, row * self.of.lanes))
+        for word in range(type_.words):
+            to = f.gep(self.target, f.imul(self.records.distance, word), inbounds=False)
+            f.memcpy(to, f.gep(room, word * size), f.as_value(f.imul(self.count, self.of.bytes)))
+
+
+# ---- equal records
+
+
+def _emit_fill(f: FunctionBuilder, of: RecordRegisters, given: Value, record: Value) -> None:
+    target, count, distance = _loaded(f, given, "target", "count", "distance")
+    records, words = Records(f, of.type, distance), words_of(f, of.type, record)
+    whole = f.imul(f.idiv(count, of.lanes), of.lanes)
+    for first, last, step in ((0, whole, of.lanes), (whole, count, 1)):
+        held = records.splat(words, step)
+
+        def one(index: Value, held: Words = held) -> None:
+            records.store(held, records.at(target, index))
+
+        f.for_range(last, one, start=first, step=step)
+
+
+@vectors(_emit_fill)
+def fill(of: RecordRegisters, given: Range, record: Record) -> None:
+    """Write a range of equal records."""
+    ...
