@@ -24,7 +24,15 @@ from ingot.native.functions import (
     vectors,
 )
 from ingot.native.layout import Field, Record
-from ingot.native.operations import address_of, bit_length, likely, memcpy, memset, unlikely
+from ingot.native.operations import (
+    address_of,
+    bit_length,
+    likely,
+    memcpy,
+    memset,
+    trailing_zeros,
+    unlikely,
+)
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs, sizeof, struct_of
 from ingot.native.statics import (
     external_data,
@@ -306,7 +314,8 @@ MARK = external_data(Atomic[i64], "outside_mark")
 def texts(a: i64) -> i64:
     letters = Array[i8].at(GREETING)
     ending = Array[i8].at(ENDING)
-    return i64(letters[a]) + MARK.load() + bit_length(a) * 1000 + (i64(ending[a]) if a <= 2 else 0)
+    bits = bit_length(a) * 1000 + trailing_zeros(a + 8) * 10_000
+    return i64(letters[a]) + MARK.load() + bits + (i64(ending[a]) if a <= 2 else 0)
 
 
 def _offset(by: int):
@@ -430,7 +439,9 @@ def test_texts_and_data_of_other_modules(machine_code):
     for index, letter in enumerate(b"hello\0"):
         found = machine_code(texts, index)
         ending = b"lo\0"[index] if index <= 2 else 0
-        assert found == texts(index) == letter + 5 + 1000 * index.bit_length() + ending
+        zeros = len(f"{index + 8:b}".split("1")[-1])
+        bits = 1000 * index.bit_length() + 10_000 * zeros
+        assert found == texts(index) == letter + 5 + bits + ending
     assert "noinline cold" in module_of(texts).text()
     assert external_symbols(sys.modules[__name__]) == ["host_function"]
 

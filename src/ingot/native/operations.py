@@ -66,3 +66,13 @@ def _emit_bit_length(f: FunctionBuilder, value: Value) -> Value:
 def bit_length(value: i64) -> i64:
     """Return the bits that a number needs: 0 for 0, 3 for 4. It must not be negative."""
     return value.bit_length()
+
+
+def _emit_trailing_zeros(f: FunctionBuilder, value: Value) -> Value:
+    return f.intrinsic("llvm.cttz", I64, [value, f.as_condition(True)])
+
+
+@emitted(_emit_trailing_zeros)
+def trailing_zeros(value: i64) -> i64:
+    """Return the number of the lowest bit that is set; there must be one."""
+    return (value & -value).bit_length() - 1

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase
-from ingot.cpu.emit.sort.topk import BYTES, SelectionVariant, emit_selection
-from ingot.cpu.emit.template import Template
+from ingot.cpu.emit.sort.selection_vectors import Selection
+from ingot.cpu.emit.sort.topk import BYTES, selection_template
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.request import Request
 from ingot.hlo.dtype import F32
 from ingot.kernel.ir import TopKKernel
-from ingot.kernel.sort.topk import PARAMETERS, schedule_topk
-from ingot.llvm.builder import ModuleBuilder
+from ingot.kernel.sort.topk import schedule_topk
 from ingot.llvm.target import TargetSpec
 
 
@@ -24,13 +23,13 @@ def match_selection(request: Request) -> LibraryKernel:
     """Return how the library runs a selection."""
     kernel = request.kernel
     assert isinstance(kernel, TopKKernel), "it is asked about selections"
-    code = _code(request.target, SelectionVariant(kernel.buffers[0].dtype, kernel.largest))
-    whole, part, joined = _symbols(code.name)
+    of = Selection(kernel.buffers[0].dtype, kernel.largest)
+    code = library_part(request.target, selection_template(of))
     schedule = schedule_topk(kernel)
     areas = schedule.chunks * schedule.parts
-    phases = (Phase(whole, schedule.chunks),)
+    phases = (Phase(f"{code.name}_whole", schedule.chunks),)
     if schedule.part:
-        phases = (Phase(part, areas), Phase(joined, schedule.chunks))
+        phases = (Phase(f"{code.name}_part", areas), Phase(f"{code.name}_joined", schedule.chunks))
     emitted = EmittedKernel(
         phases,
         len(kernel.buffers),
@@ -42,17 +41,4 @@ def match_selection(request: Request) -> LibraryKernel:
 
 def common_selections(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what selections in f32 need."""
-    yield _code(target, SelectionVariant(F32, largest=True))
-
-
-def _code(target: TargetSpec, variant: SelectionVariant) -> LibraryPart:
-    name = f"select_{variant.name}"
-
-    def define(module: ModuleBuilder) -> None:
-        emit_selection(module, _symbols(name), variant, target)
-
-    return library_part(target, Template(name, define, PARAMETERS))
-
-
-def _symbols(name: str) -> tuple[str, str, str]:
-    return f"{name}_whole", f"{name}_part", f"{name}_joined"
+    yield library_part(target, selection_template(Selection(F32, largest=True)))

@@ -14,6 +14,8 @@ from ingot.hlo.dim import Dim, product
 from ingot.hlo.opset.indexing import TopKAttributes
 from ingot.kernel.ir import TopKKernel
 from ingot.kernel.loop.build import buffers_of
+from ingot.native.pointers import Struct
+from ingot.native.types import i64
 from ingot.support.records import record
 
 PART = 65_536
@@ -34,8 +36,19 @@ BLOCK = 64
 ROUND_ROW, ROUND_WORK = 1024, 16_384
 """Rows up to this length whose best are found one after the other, if k rounds are no more work."""
 
-PARAMETERS = ("rows", "length", "k", "room", "area", "grain", "part", "parts", "in_rounds")
-"""Numbers of a selection, in the order of its env; see `TopKSchedule`."""
+
+class SelectionNumbers(Struct, is_constant=True):
+    """Numbers of a selection, in the order of its env: see `TopKKernel`, `TopKSchedule`."""
+
+    rows: i64
+    length: i64
+    k: i64
+    room: i64
+    area: i64
+    grain: i64
+    part: i64
+    parts: i64
+    in_rounds: i64
 
 
 @record
@@ -61,7 +74,7 @@ class TopKSchedule:
     in_rounds: bool = False
 
     def parameters(self, kernel: TopKKernel) -> tuple[int | Dim, ...]:
-        """Return the values of `PARAMETERS`."""
+        """Return the values of `SelectionNumbers`."""
         own = (self.room, self.area, self.grain, self.part, self.parts, int(self.in_rounds))
         return (kernel.rows, kernel.length, kernel.k, *own)
 
