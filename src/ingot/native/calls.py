@@ -28,6 +28,7 @@ from ingot.native.types import (
     Known,
     NativeType,
     is_known,
+    item_type,
     llvm_type,
     type_text,
 )
@@ -143,7 +144,7 @@ class Calls(Operators):
             return Typed(of, f.alloca(I64, of.c_layout.size // 8))
         if method == "on_stack" and issubclass(of, Array):
             count = self.value(node.args[0], INT64)
-            room = f"alloca {llvm_type(of.item).text}, i64 {count.text}, align {LINE_BYTES}"
+            room = f"alloca {item_type(of.item).text}, i64 {count.text}, align {LINE_BYTES}"
             return Typed(of, f.define(PTR, room))
         self.refuse(node, f"'{method}' of {type_text(of)}", "at, on_stack")
 

@@ -27,6 +27,7 @@ from ingot.native.types import (
     NativeType,
     PointerType,
     TranslationError,
+    item_type,
     llvm_type,
     type_text,
 )
@@ -208,7 +209,7 @@ class Expressions:
         if array is not None and isinstance(of, type) and issubclass(of, (Array, Structs)):
             f, item = self.f, of.item
             if issubclass(of, Array):
-                return item, f.gep(array.value, index, llvm_type(item))
+                return item, f.gep(array.value, index, item_type(item))
             assert isinstance(item, type)
             assert issubclass(item, Struct)
             size = f.const(I64, sizeof(item))

@@ -109,6 +109,12 @@ def llvm_type(of: NativeType) -> Type:
     return VOID if of is None else PTR
 
 
+def item_type(of: NativeType) -> Type:
+    """Return the LLVM type that an array's items are as long as: an address takes 8 bytes."""
+    found = llvm_type(of)
+    return I64 if found is PTR else found
+
+
 def is_known(of: NativeType) -> bool:
     """Return whether values of a type are known at translation."""
     return isinstance(of, type) and issubclass(of, Known)

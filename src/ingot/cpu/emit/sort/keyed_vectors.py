@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import reduce
 
+from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.sort.keyed_row import KeyedSort, Row
 from ingot.cpu.emit.sort.selection_keys import in_signed_order
 from ingot.emit.values.types import memory_type, widen
@@ -37,7 +38,7 @@ class _Elements:
         f, env = self.f, self.env
 
         def load() -> Value:
-            return f.load(lt.PTR, f.gep(env, buffer, lt.PTR), 8, invariant=True)
+            return f.load(lt.PTR, f.gep(env, buffer * SLOT_BYTES), 8, invariant=True)
 
         # A function that has env as a parameter may be a loop over elements.
         return f.gep(f.at_entry(load) if env in f.params else load(), where, element)
