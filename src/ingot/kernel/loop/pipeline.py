@@ -9,7 +9,7 @@ fuel), and has a row of each that ran, as the pipeline "kernel".
 
 Example:
     >>> [item.name for item in KERNEL_PASSES][:2]
-    ['collapse-axes', 'split-axes']
+    ['collapse-axes', 'unroll-phases']
 """
 
 from __future__ import annotations
