@@ -46,8 +46,8 @@ MOST_CHOSEN, LEAST_RUN = 4, 64
 """How many times as large as what gathers read a concatenation or padded array may be that is
 computed before, if what they read in one piece has less than LEAST_RUN elements. Otherwise each
 piece asks at run time which part it lies in. Against that windows of 32x32 pixels out of 32 padded
-images took 0.17 of the time, with 16 channels 0.4, 4096 numbers out of two arrays of 1024 0.74; 512
-rows of 64 out of 1024 took 1.35 (AVX2, one thread, 2026-11-29)."""
+images took 0.17 of the time, 4096 numbers out of two arrays of 1024 0.74; 512 rows of 64 out of
+1024 took 1.35 (AVX2, one thread, 2026-11-29). Sizes in between were not measured."""
 
 EXPENSIVE_OPERATIONS = 12
 
