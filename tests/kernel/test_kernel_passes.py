@@ -114,6 +114,12 @@ PROGRAMS = {
   g = f32[20,8] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
     index_vector_dim=1, slice_sizes={1,8}
   ROOT r = f32[20,8] negate(g)""",
+    "rows in turn": """x = f32[5,8] parameter(0)
+  y = f32[4,8] parameter(1)
+  zero = f32[] constant(0)
+  p = f32[9,8] pad(x, zero), padding=0_0_1x0_0
+  q = f32[9,8] pad(y, zero), padding=1_1_1x0_0
+  ROOT r = f32[9,8] add(p, q)""",
     "reversed and transposed": """x = f32[6,10] parameter(0)
   t = f32[10,6] transpose(x), dimensions={1,0}
   ROOT r = f32[10,6] reverse(t), dimensions={0}""",

@@ -268,6 +268,7 @@ def cost(module: Module, size: int) -> int:
             continue
         weight = 10 if instruction.has(Trait.EXPENSIVE) else 1
         weight = 4 if instruction.opcode in ("divide", "sqrt", "rsqrt") else weight
+        weight = 2 if instruction.opcode == "gather" else weight  # each element has an address
         counts = (instruction.shape.size, instruction.definition.flops(instruction))
         total += weight * max(dim.evaluate(given, {"n": size}) for given in counts)
     return total

@@ -105,6 +105,20 @@ def test_deep_products_pack_rows_that_fall_into_few_cache_sets(columns, depth, r
     assert schedule((None, 128, columns, depth)).rhs == rhs
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "rhs"),
+    [
+        (128, 512, 512, "packed"),
+        (128, 512, 64, "packed"),
+        (128, 500, 512, "direct"),
+        (12, 512, 512, "direct"),
+    ],
+)
+def test_fewer_registers_pack_all_rows_that_fall_into_few_cache_sets(rows, columns, depth, rhs):
+    made = schedule((None, rows, columns, depth), vectors=Vectors(256, 16))
+    assert made.rhs == rhs
+
+
 def test_symbolic_chunks_follow_the_sizes():
     made = schedule(("?b", "?m", 768, 768))
     chunks = [evaluate(made.chunks, {"b": b, "m": m}) for b, m in [(1, 1), (1, 4096), (8, 4096)]]

@@ -29,6 +29,14 @@ NOT_FUSED = {
       q = f32[300] divide(x, y)
       ROOT g = f32[5000] gather(q, i), offset_dims={}, collapsed_slice_dims={0}, \
 start_index_map={0}, index_vector_dim=1, slice_sizes={1}""",
+    "gathers would choose among its parts for each piece that they read": """
+      x = f32[32,32,32,3] parameter(0)
+      i = s32[32,2] parameter(1)
+      z = f32[] constant(0)
+      p = f32[32,40,40,3] pad(x, z), padding=0_0x4_4x4_4x0_0
+      ROOT g = f32[32,32,32,3] gather(p, i), offset_dims={1,2,3}, collapsed_slice_dims={}, \
+start_index_map={1,2}, operand_batching_dims={0}, start_indices_batching_dims={0}, \
+index_vector_dim=1, slice_sizes={1,32,32,3}""",
     "narrow parts beside each other would be gathered a few lanes at a time": """
       x = f32[300,2] parameter(0)
       i = s32[5000] parameter(1)

@@ -24,7 +24,7 @@ from ingot.kernel.contraction.operands import (
 )
 from ingot.kernel.contraction.unit_blocks import STREAM_BYTES
 from ingot.kernel.ir import ContractionKernel
-from ingot.llvm.machine_model import L2_BYTES
+from ingot.llvm.machine_model import L2_BYTES, MANY_REGISTERS, Vectors
 
 MAX_DEPTH = 1024
 """Products that are summed in one go of a packed panel, at most."""
@@ -35,7 +35,11 @@ UNPACKED_BYTES = 300_000
 CROWDED_STEP = 2048
 """Rows that lie a multiple of this many bytes apart fall into few cache sets: of a block of columns
 the L2 cache keeps only as many rows as it could keep whole. Packing the others made products of 64
-to 192 x 784 x 512 1.3 times as fast (Xeon, one thread, 2026-11-27)."""
+to 192 x 784 x 512 1.3 times as fast (Xeon, one thread, 2026-11-27). Smaller L2 caches, of CPUs
+without AVX-512, and register blocks of half as many rows leave no size at which they are better
+read in place: against that 128 to 512 rows x 512x512 took 0.7 to 0.76 of the time, 32 to 96 rows
+0.86 to 1.05, 64 to 512 rows x 256x512 0.76 to 0.96, x 64x512 0.9 to 0.96, x 64x1024 0.6, 32 times
+128x64x1024 0.43 (AVX2, one thread, a loaded machine, 2026-11-29)."""
 
 UNPACKED_EXTENT = 512
 """An rhs is read in place, too, if the product has no more rows and columns than this, unless its
@@ -83,7 +87,9 @@ RhsPlacement = Literal["direct", "packed", "transposed", "dots", "packed dots"]
 DOTS: tuple[RhsPlacement, ...] = ("dots", "packed dots")
 
 
-def rhs_placement(kernel: ContractionKernel, bits: int, rows: int, masks: bool) -> RhsPlacement:
+def rhs_placement(
+    kernel: ContractionKernel, bits: int, rows: int, vectors: Vectors, *, masks: bool
+) -> RhsPlacement:
     """Return how the rhs is read; `bits` of an element, `rows` of a register block.
 
     `masks`: whether vectors along n may be loaded in place (`schedule`).
@@ -93,7 +99,7 @@ def rhs_placement(kernel: ContractionKernel, bits: int, rows: int, masks: bool) 
         if has_plain_lhs(kernel) and suits_dots(kernel, "whole"):
             return "dots"
         along = stride(kernel.rhs.payload.index, kernel.n.name)
-        if masks and (along == 1 or kernel.n.extent == 1) and _stays(kernel, bits, rows):
+        if masks and (along == 1 or kernel.n.extent == 1) and _stays(kernel, bits, rows, vectors):
             return "direct"
     across = unit_strides(kernel.rhs, kernel.k.name) > unit_strides(kernel.rhs, kernel.n.name)
     return "transposed" if across and kernel.n.extent != 1 else "packed"
@@ -130,19 +136,22 @@ def suits_column_dots(kernel: ContractionKernel, lanes: int) -> bool:
     return n > 1 and dots + packing < COLUMN_CYCLES * m * k
 
 
-def _stays(kernel: ContractionKernel, bits: int, rows: int) -> bool:
+def _stays(kernel: ContractionKernel, bits: int, rows: int, vectors: Vectors) -> bool:
     """Whether reading the rhs where it lies is better than packing it."""
     m, n, k = (axis.extent for axis in (kernel.m, kernel.n, kernel.k))
     if are_few(kernel, bits, rows):
         return True
+    step = stride(kernel.rhs.payload.index, kernel.k.name)
+    row_bytes = step * bits // 8 if step and isinstance(step, int) else CROWDED_STEP
+    is_crowded = row_bytes % CROWDED_STEP == 0
+    is_plain_product = kernel.patches is None and all(isinstance(size, int) for size in (m, n, k))
+    if is_crowded and step and is_plain_product and vectors.registers < MANY_REGISTERS:
+        return False
     if isinstance(n, int) and isinstance(k, int) and n * k * bits // 8 <= UNPACKED_BYTES:
         return True
     if kernel.patches is not None and isinstance(n, int):
         # Patches are packed again for each block of columns; pieces of k stay in the cache.
         return n * MAX_DEPTH * bits // 8 <= UNPACKED_BYTES
-    step = stride(kernel.rhs.payload.index, kernel.k.name)
-    row_bytes = step * bits // 8 if step and isinstance(step, int) else CROWDED_STEP
-    is_crowded = row_bytes % CROWDED_STEP == 0
     if not isinstance(m, int) and not is_crowded:
         # Rows may be few; packing for few costs more than many gain by it.
         return isinstance(k, int)

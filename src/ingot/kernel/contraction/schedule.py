@@ -243,7 +243,7 @@ def _block_shape(
     if not are_few:
         kind: Factors = "words" if sizes.factors > 1 else "converted"
         is_dots = converts and suits_dots(kernel, kind)
-        rhs = "dots" if is_dots else rhs_placement(kernel, bits, rows, masks)
+        rhs = "dots" if is_dots else rhs_placement(kernel, bits, rows, vectors, masks=masks)
     depth: int | None = _depth(kernel, k, lanes, sizes.factors)
     if are_few:
         lanes, depth = vectors.lanes(bits, 1), k

@@ -118,7 +118,7 @@ def is_move(kernel: LoopKernel) -> bool:
 class RowMasks(Rewriter):
     """Asks comparisons of an outer axis with a number of the axis that it makes with the inner one.
 
-    `row < n` is `row * extent + column < n * extent`, likewise `>=`.
+    `row + c < n` is `row * extent + column < (n - c) * extent`, likewise `>=`.
     """
 
     def __init__(self, outer: Axis, inner: Axis) -> None:
@@ -132,7 +132,7 @@ class RowMasks(Rewriter):
         if item.op != "compare" or item.payload.direction not in ("LT", "GE"):
             return False
         left, right = item.args
-        is_row = left.op == "index" and left.payload == self.row
+        is_row = left.op == "index" and isinstance(left.payload - self.row, int)
         return is_row and right.op == "index" and isinstance(right.payload, int)
 
     def others(self, kernel: LoopKernel) -> list[int | Dim]:
@@ -151,5 +151,6 @@ class RowMasks(Rewriter):
         """Return an expression with such comparisons asked of elements."""
         if not self.is_mask(item):
             return super().node(item, args)
-        limit = ex.index(item.args[1].payload * self.extent)
+        left, right = (arg.payload for arg in item.args)
+        limit = ex.index((right - (left - self.row)) * self.extent)
         return ex.make("compare", item.dtype, (ex.index(self.element), limit), item.payload)

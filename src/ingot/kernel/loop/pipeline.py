@@ -9,7 +9,7 @@ fuel), and has a row of each that ran, as the pipeline "kernel".
 
 Example:
     >>> [item.name for item in KERNEL_PASSES][:2]
-    ['collapse-axes', 'split-axes']
+    ['collapse-axes', 'unroll-phases']
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from ingot.kernel.loop.split_rows import split_rows
 from ingot.kernel.loop.unmask_loads import unmask_loads
 from ingot.kernel.loop.unroll import unroll_short_rows, unroll_windows
 from ingot.kernel.loop.unroll_and_jam import unroll_and_jam
+from ingot.kernel.loop.unroll_phases import unroll_phases
 from ingot.kernel.loop.unroll_stacks import unroll_stacks
 from ingot.kernel.schedule.vector_axis import grid_vector_axis
 from ingot.kernel.verifier import verify_kernel
@@ -60,6 +61,7 @@ def _cache_rows_of_passes(kernel: LoopKernel) -> LoopKernel:
 
 KERNEL_PASSES = (
     KernelPass("collapse-axes", collapse),
+    KernelPass("unroll-phases", unroll_phases),
     KernelPass("split-axes", split_axes),
     KernelPass("split-rows", split_rows),
     KernelPass("join-short-rows", join_short_rows),
@@ -76,6 +78,8 @@ KERNEL_PASSES = (
 )
 
 ORDER = orders("""
+    collapse-axes < unroll-phases: an axis that all indices walk as one stays one
+    unroll-phases < split-axes: an axis that is written out is not split
     collapse-axes < split-axes: an axis that all indices walk as one stays one
     split-axes < split-rows: rows that lanes know their places in stay whole
     split-axes < join-short-rows: the rows that it makes may be short

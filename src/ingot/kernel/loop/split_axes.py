@@ -206,9 +206,10 @@ def _resolved_atom(atom: Atom, values: Mapping[str, int | Dim], extents: Extents
     if not atom.function:
         return values.get(atom.text, Dim.symbol(atom.text))
     left = resolved(atom.left, values, extents)
-    if atom.function not in ("floordiv", "mod") or not dim.never_negative(left):
-        return dim.substitute(dim_of(atom), values)
     whole, part = _apart(left, atom.right)
+    is_known = isinstance(part, int) or dim.never_negative(left)
+    if atom.function not in ("floordiv", "mod") or not is_known:
+        return dim.substitute(dim_of(atom), values)
     quotient, rest = divide(part, atom.right, extents)
     return whole + quotient if atom.function == "floordiv" else rest
 

@@ -22,6 +22,11 @@ from ingot.llvm.machine_model import L2_BYTES
 SHORT_ROW, MANY_ROWS = 12, 64
 """Rows up to this length are computed side by side, a lane each, if there are MANY_ROWS."""
 
+ODD_ROWS = (3, 5)
+"""Lengths of rows that lanes along them leave half empty: read more than once, rows of three took
+0.32 to 0.8 of the time side by side, of five 0.8, of six and seven 0.53 to 1.04, of nine 3.2 (AVX2,
+one thread, 2026-11-29)."""
+
 NARROW = 4
 """The most neighbouring columns that are gathered one after the other by all lanes: sums of three
 take a third of the time of a lane for each."""
@@ -120,6 +125,8 @@ def has_short_rows(kernel: LoopKernel, inner: list[Pass]) -> bool:
     short = all(isinstance(length, int) and length <= SHORT_ROW for length in lengths)
     if not short or not _has_many_rows(kernel):
         return False
+    if len(inner) > 1 and all(length in ODD_ROWS for length in lengths):
+        return True
     values = (node for item in inner for node in walk(item.exprs))
     return any(map(is_expensive, values)) or any(map(chooses, inner))
 

@@ -26,6 +26,7 @@ from ingot.passes.fusion.late_reads import copies_more
 from ingot.passes.fusion.recompute import (
     FUSIBLE,
     LITERALS,
+    MASKING,
     RESHAPE_MOVES,
     STEPS,
     gathers,
@@ -34,11 +35,12 @@ from ingot.passes.fusion.recompute import (
     is_gathered_often,
     is_repeated,
     is_spread,
+    is_torn,
     moves_to,
     read_of,
 )
 from ingot.passes.fusion.torn_operands import tears_operand
-from ingot.passes.fusion.windows import MASKING, folds_window
+from ingot.passes.fusion.windows import folds_window
 
 MAX_INDICES = 4
 """Indices, relative to one point, at which a kernel recomputes the same cheap value, at most."""
@@ -295,6 +297,8 @@ def _why_not_indices(producer: Instruction, group: Group) -> str:
         return "spread out twice, its lanes would be put together element by element"
     if is_gathered_often(indices, producer):
         return "gathers would compute it for each element that they read, from several arrays"
+    if is_torn(indices, producer):
+        return "gathers would choose among its parts for each piece that they read"
     count = len(indices)
     if count > MAX_INDICES or is_costly_at(indices, producer):
         return f"it would be computed at {count} indices for each point"

