@@ -35,6 +35,9 @@ from ingot.llvm.values import FunctionRef, Value
 CALLED_VECTORS = 4
 """Vectors that a function is called for at a time."""
 
+STRIP_ROWS = 64
+"""Rows of sums that are transposed together: they stay in the L1 cache."""
+
 MOST_WASTED = 0.125
 """Share of empty lanes up to which CALLED_VECTORS are worth it."""
 
@@ -102,28 +105,33 @@ class _Epilogue:
         return f.and_(is_dense, f.and_(is_long, f.icmp("sle", end, f.const(lt.I64, plane))))
 
     def _all_squares(self) -> None:
-        """Emit all rows in squares: down one column of squares after the other.
+        """Emit all rows in squares, some rows at a time: down one column, then down the next.
 
-        The other way round, planes a multiple of 4096 bytes apart would share a set of the L1
-        cache, which has fewer lines than a row of squares touches.
+        From side to side, planes a multiple of 4096 bytes apart would share a set of the L1 cache,
+        which has fewer lines than a row of squares touches.
         """
         f, side = self.f, self.side
-        columns = f.params[7]
+        rows, columns = f.params[4], f.params[7]
         whole = f.imul(f.idiv(columns, side), side)
-        f.for_range(whole, lambda column: self._strip(column, None), step=side)
-        if not _fills(self.kernel.n.extent, side):
-            left = f.isub(columns, whole)
-            f.if_(f.ilt(0, left), lambda: self._strip(f.as_value(whole), left))
 
-    def _strip(self, column: Value, left: IndexValue | None) -> None:
-        """Emit a column of squares, the last of which begins sooner; `left`: see `_square`."""
+        def some(first: Value) -> None:
+            f.for_range(whole, lambda column: self._strip(first, column, None), step=side)
+            if not _fills(self.kernel.n.extent, side):
+                left = f.isub(columns, whole)
+                f.if_(f.ilt(0, left), lambda: self._strip(first, f.as_value(whole), left))
+
+        f.for_range(rows, some, step=STRIP_ROWS)
+
+    def _strip(self, first: Value, column: Value, left: IndexValue | None) -> None:
+        """Emit a column of squares from a row on; `left`: see `_square`."""
         f, rows = self.f, self.f.params[4]
         last = f.isub(rows, self.side)
 
         def square(row: Value) -> None:
+            # The last square of all begins sooner.
             self._square(f.as_value(f.imin(row, last)), column, left)
 
-        f.for_range(rows, square, step=self.side)
+        f.for_range(f.imin(f.iadd(first, STRIP_ROWS), rows), square, start=first, step=self.side)
 
     def _square(self, row: Value, column: Value, left: IndexValue | None) -> None:
         """Emit a square of results, with `left` columns if they are fewer than its side."""
