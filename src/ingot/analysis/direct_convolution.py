@@ -325,6 +325,7 @@ def moves_features(convolution: Instruction) -> bool:
     """Whether the driver's epilogue may write a convolution with its features before space.
 
     It is given whole lines of a dense convolution, which it transposes while they are in the cache.
+    The driver must read both operands from memory as they are.
     """
     given = convolution.as_(ConvolutionAttributes)
     digits = "".join(map(str, range(len(given.window))))
@@ -336,8 +337,7 @@ def moves_features(convolution: Instruction) -> bool:
     line = convolution.shape.dims[-2]
     if not (is_canonical and is_dense and is_plain and isinstance(line, int)):
         return False
-    is_read = all(operand.opcode not in {"convert", "copy"} for operand in convolution.operands)
-    return is_read and line >= MIN_MOVED_LINE and _is_driven(convolution)
+    return line >= MIN_MOVED_LINE and _is_driven(convolution)
 
 
 def _is_taken(convolution: Instruction) -> bool:

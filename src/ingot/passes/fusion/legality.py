@@ -426,8 +426,11 @@ def _is_moved(producer: Instruction, group: Group, own: Frame) -> bool:
         return False
     images = producer.shape.dims[0] != 1
     moved = (*own[:images], own[-1], *own[images:-1])
-    same = root.shape.dtype is producer.shape.dtype
-    return same and moved == group.main_frame and moves_features(producer)
+    if moved != group.main_frame or root.shape.dtype is not producer.shape.dtype:
+        return False
+    taken = CONTRACTIONS[producer.opcode]
+    is_read = all(operand.opcode not in taken for operand in producer.operands)
+    return is_read and moves_features(producer)
 
 
 def _why_not_expensive(producer: Instruction, group: Group, frame: Frame | None) -> str:
