@@ -104,6 +104,38 @@ def test_gather_and_scatter(level: str) -> None:
     np.testing.assert_array_equal(out, wanted)
 
 
+@pytest.mark.parametrize("level", host_levels())
+@pytest.mark.parametrize("bits", [0, 0b1, 0b1010_0000_0110_0001, 0xFFFF])
+def test_masked_scatter_leaves_the_rest_alone(bits: int, level: str) -> None:
+    mask = np.array([bits >> lane & 1 for lane in range(16)], bool)
+    x, out = np.arange(1, 17, dtype=np.float32), np.zeros(32, np.float32)
+    index = np.random.default_rng(0).permutation(32)[:16].astype(np.int64)
+    # Lanes that are off may point anywhere.
+    index[~mask] = -(2**50)
+
+    def emit(f, p, i, m, q):
+        on = f.icmp("ne", f.load(vector(I8, 16), m), f.zero(vector(I8, 16)))
+        where = f.gep(q, f.load(vector(I64, 16), i), F32, inbounds=False)
+        f.scatter(f.load(V, p), where, on)
+
+    run(emit, x, index, mask, out, level=level)
+    wanted = np.zeros(32, np.float32)
+    wanted[index[mask]] = x[mask]
+    np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize(("bits", "is_masked"), [(256, False), (512, True)])
+def test_where_no_instruction_scatters_lanes_that_are_off_go_to_the_stack(
+    bits: int, is_masked: bool
+) -> None:
+    module = ModuleBuilder("m", vector_bits=bits)
+    f = module.function("f", VOID, [("p", PTR), ("x", I1)])
+    p, x = f.params
+    f.scatter(f.zero(V), f.splat(p, 16), f.splat(x, 16))
+    f.ret()
+    assert ("alloca" in module.text()) == (not is_masked)
+
+
 def test_masked_gather_takes_the_other_lanes_from_elsewhere() -> None:
     x, out = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
 

@@ -46,6 +46,9 @@ channels do not.
 MAX_WASTE = 1.4
 """Lanes of whole vectors for each feature at most."""
 
+MIN_MOVED_LINE = 16
+"""Results of a line from which on an epilogue moves features before space: as many as a vector."""
+
 ASSUMED_BATCH = 8
 """What a symbolic batch is taken for where the work is cut: enough images for all threads."""
 
@@ -318,9 +321,30 @@ def runs_whole_in_f32(convolution: Instruction) -> bool:
     return kinds <= {F32, BF16, F16} and kinds != {F32} and _is_taken(convolution)
 
 
-def _is_taken(convolution: Instruction) -> bool:
-    if not has_phases(convolution.as_(ConvolutionAttributes).window):
+def moves_features(convolution: Instruction) -> bool:
+    """Whether the driver's epilogue may write a convolution with its features before space.
+
+    It is given whole lines of a dense convolution, which it transposes while they are in the cache.
+    The driver must read both operands from memory as they are.
+    """
+    given = convolution.as_(ConvolutionAttributes)
+    digits = "".join(map(str, range(len(given.window))))
+    labels = (given.labels.lhs, given.labels.rhs, given.labels.output)
+    is_canonical = labels == (f"b{digits}f", f"{digits}io", f"b{digits}f")
+    is_dense = all(one.base_dilation == 1 for one in given.window)
+    kinds = {item.shape.dtype for item in (convolution, *convolution.operands)}
+    is_plain = len(kinds) == 1 and kinds <= {*ELEMENTS} and given.feature_group_count == 1
+    line = convolution.shape.dims[-2]
+    if not (is_canonical and is_dense and is_plain and isinstance(line, int)):
         return False
+    return line >= MIN_MOVED_LINE and _is_driven(convolution)
+
+
+def _is_taken(convolution: Instruction) -> bool:
+    return has_phases(convolution.as_(ConvolutionAttributes).window) and _is_driven(convolution)
+
+
+def _is_driven(convolution: Instruction) -> bool:
     given = _sizes_of(convolution)
     if given is None or len(given.window) > DIMENSIONS:
         return False

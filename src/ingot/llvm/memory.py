@@ -229,6 +229,12 @@ class Memory(Arithmetic):
         if not type.is_vector:
             self.store(value, pointers)
             return
+        has_instruction = self.module.architecture != "x86" or self.module.vector_bits >= 512
+        if mask is not None and not has_instruction:
+            # LLVM would branch for each lane, which takes long where data decides: the other lanes
+            # go to a place that nobody reads.
+            nowhere = self.splat(self.alloca(type.element), type.lanes)
+            pointers, mask = self.select(mask, pointers, nowhere), None
         every = const(vector(I1, type.lanes), True) if mask is None else mask
         self._masked("scatter", VOID, [value, pointers, every], type.alignment)
 

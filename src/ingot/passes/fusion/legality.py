@@ -10,7 +10,7 @@ Invariant: a group that these rules allow has a kernel.
 
 from __future__ import annotations
 
-from ingot.analysis.direct_convolution import runs_whole
+from ingot.analysis.direct_convolution import moves_features, runs_whole
 from ingot.analysis.frames import ONE, Frame, grid_of
 from ingot.analysis.in_place import reads_in_time
 from ingot.analysis.scans import is_scan
@@ -413,13 +413,28 @@ def _why_not_dot(
 ) -> str:
     if group.kind is not GroupKind.LOOP or group.dot is not None:
         return f"a {group.kind.value} kernel holds no further contraction"
-    if frame is None or tuple(a for a in frame if a != ONE) != group.main_frame:
+    own = None if frame is None else tuple(axis for axis in frame if axis != ONE)
+    if own is None or (own != group.main_frame and not _is_moved(producer, group, own)):
         return "the epilogue does not read the product element by element"
     if any(group.frame_without_ones(root) != group.main_frame for root in group.roots):
         return "a result of the kernel has another shape"
     if len(grouping.groups_with(producer)) > 0:
         return "the product has several consumers"
     return ""
+
+
+def _is_moved(producer: Instruction, group: Group, own: Frame) -> bool:
+    """Whether a kernel ends with a convolution's features before its space, as its driver can."""
+    root = group.main
+    if producer.opcode != "convolution" or root.opcode != "transpose" or len(group.roots) > 1:
+        return False
+    images = producer.shape.dims[0] != 1
+    moved = (*own[:images], own[-1], *own[images:-1])
+    if moved != group.main_frame or root.shape.dtype is not producer.shape.dtype:
+        return False
+    taken = CONTRACTIONS[producer.opcode]
+    is_read = all(operand.opcode not in taken for operand in producer.operands)
+    return is_read and moves_features(producer)
 
 
 def _why_not_expensive(producer: Instruction, group: Group, frame: Frame | None) -> str:

@@ -230,7 +230,7 @@ def _in_order_of(
         return None
     frees = [tuple(free for side, free in placed if side == number) for number in (0, 1)]
     ordered = tuple(zip(sides, frees, strict=True))
-    if any(side.free != free and side.batch == order[:batch] for side, free in ordered):
+    if any(side.free != free and _stays(side, order[:batch]) for side, free in ordered):
         return None
     return ordered[::-1] if sequence[:1] == [1] else ordered
 
@@ -240,17 +240,29 @@ def _packed(side: Side, order: list[int], free: tuple[int, ...], build: Builder)
     contracting = tuple(side.contracting[number] for number in order)
     free_first = (*side.batch, *free, *contracting)
     contracting_first = (*side.batch, *contracting, *free)
-    in_place = tuple(range(side.value.shape.rank))
-    swapped = contracting_first == in_place and free_first != in_place
-    chosen = contracting_first if swapped else free_first
     value = side.value
-    if chosen != in_place:
+    swapped = _lies(value, contracting_first) and not _lies(value, free_first)
+    chosen = contracting_first if swapped else free_first
+    if not _lies(value, chosen):
         value = build.transpose(value, dimensions=chosen)
     batch = (dim.product(side.sizes(side.batch)),) if side.batch else ()
     sizes = (dim.product(side.sizes(side.free)), dim.product(side.sizes(contracting)))
     packed = build.reshape_to(value, (*batch, *(sizes[::-1] if swapped else sizes)))
     dimension = len(batch) + (0 if swapped else 1)
     return Side(packed, (0,) * len(batch), (dimension,))
+
+
+def _stays(side: Side, batch: tuple[int, ...]) -> bool:
+    """Whether an operand has its batch dimensions first, or need not be moved to be packed."""
+    orders = (side.contracting, side.free), (side.free, side.contracting)
+    is_packed = any(_lies(side.value, (*side.batch, *one, *other)) for one, other in orders)
+    return side.batch == batch or is_packed
+
+
+def _lies(value: Instruction, order: tuple[int, ...]) -> bool:
+    """Whether a value's elements have this order of dimensions, but for those of extent 1."""
+    proper = [number for number in order if value.shape.dims[number] != 1]
+    return proper == sorted(proper)
 
 
 def dot_of(

@@ -3,7 +3,8 @@
 
 A function of its own, called once per row block while its sums are in the L1 cache. It goes row by
 row with lanes along n; a last vector that is not whole is masked. The sums are the value of the
-`accumulator` leaf; everything else is loaded where it is needed.
+`accumulator` leaf; everything else is loaded where it is needed. Where the rows of a column lie
+side by side in the result, squares of results are transposed in registers.
 
 Invariant: each element is read and written only here, by one thread, so a result may share memory
 with an operand that the epilogue reads at the same index.
@@ -11,14 +12,19 @@ with an operand that the epilogue reads at the same index.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ingot.cpu.emit.contraction.packing import cell_type, lane_mask
 from ingot.cpu.emit.kernel_abi import bind_env
-from ingot.emit.values.indices import Lanes
+from ingot.emit.values.indices import IndexValue, Lanes
+from ingot.emit.values.squares import transpose
+from ingot.emit.values.types import narrow
 from ingot.emit.values.values import ValueEmitter
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, floordiv, mod
 from ingot.hlo.dtype import PRED
 from ingot.kernel.contraction.schedule import ContractionSchedule
 from ingot.kernel.expr import is_expensive_op, walk
+from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
@@ -28,6 +34,9 @@ from ingot.llvm.values import FunctionRef, Value
 
 CALLED_VECTORS = 4
 """Vectors that a function is called for at a time."""
+
+STRIP_ROWS = 64
+"""Rows of sums that are transposed together: they stay in the L1 cache."""
 
 MOST_WASTED = 0.125
 """Share of empty lanes up to which CALLED_VECTORS are worth it."""
@@ -66,6 +75,8 @@ class _Epilogue:
         self.n_block = schedule.n_block
         self.lanes = _epilogue_lanes(kernel, schedule)
         self.has_rest = not _is_even(kernel, schedule, self.lanes)
+        self.side = schedule.lanes
+        self.plane = plane_of(kernel)
         self.cell = cell_type(kernel.accumulate)
         self.exprs = [item for store in kernel.stores for item in store.exprs]
         self.sums = [item for item in walk(tuple(self.exprs)) if item.op == "accumulator"]
@@ -77,8 +88,80 @@ class _Epilogue:
         emitter.names[kernel.batch.name] = batch
         emitter.open_scope()
         emitter.prepare(self.exprs, frozenset((kernel.m.name, kernel.n.name)))
-        self.f.for_range(rows, self._row)
+        if self.plane is None:
+            self.f.for_range(rows, self._row)
+        else:
+            fits = self._fits(self.plane)
+            self.f.if_(fits, self._all_squares, lambda: self.f.for_range(rows, self._row))
         emitter.close_scope()
+
+    def _fits(self, plane: int) -> Value:
+        """Return whether the rows are side by side in one plane, and a square's side at least."""
+        f = self.f
+        _, _, _, first, rows, row_step, _, _ = f.params
+        end = f.as_value(f.iadd(f.irem(first, plane), rows))
+        is_dense = f.icmp("eq", row_step, f.const(lt.I64, 1))
+        is_long = f.icmp("sge", rows, f.const(lt.I64, self.side))
+        return f.and_(is_dense, f.and_(is_long, f.icmp("sle", end, f.const(lt.I64, plane))))
+
+    def _all_squares(self) -> None:
+        """Emit all rows in squares, some rows at a time: down one column, then down the next.
+
+        From side to side, planes a multiple of 4096 bytes apart would share a set of the L1 cache,
+        which has fewer lines than a row of squares touches.
+        """
+        f, side = self.f, self.side
+        rows, columns = f.params[4], f.params[7]
+        whole = f.imul(f.idiv(columns, side), side)
+
+        def some(first: Value) -> None:
+            f.for_range(whole, lambda column: self._strip(first, column, None), step=side)
+            if not _fills(self.kernel.n.extent, side):
+                left = f.isub(columns, whole)
+                f.if_(f.ilt(0, left), lambda: self._strip(first, f.as_value(whole), left))
+
+        f.for_range(rows, some, step=STRIP_ROWS)
+
+    def _strip(self, first: Value, column: Value, left: IndexValue | None) -> None:
+        """Emit a column of squares from a row on; `left`: see `_square`."""
+        f, rows = self.f, self.f.params[4]
+        last = f.isub(rows, self.side)
+
+        def square(row: Value) -> None:
+            # The last square of all begins sooner.
+            self._square(f.as_value(f.imin(row, last)), column, left)
+
+        f.for_range(f.imin(f.iadd(first, STRIP_ROWS), rows), square, start=first, step=self.side)
+
+    def _square(self, row: Value, column: Value, left: IndexValue | None) -> None:
+        """Emit a square of results, with `left` columns if they are fewer than its side."""
+        f, emitter, kernel, side = self.f, self.emitter, self.kernel, self.side
+        _, tile, _, first_row, _, _, first_column, _ = f.params
+        (store,), plane = kernel.stores, self.plane or 0
+        emitter.names[kernel.n.name] = f.iadd(first_column, column)
+        emitter.names[kernel.m.name] = f.iadd(first_row, row)
+        emitter.open_scope()
+        start = emitter.index(store.index)
+        emitter.close_scope()
+        mask = None if left is None else lane_mask(f, left, side)
+        emitter.lanes = Lanes(kernel.n.name, side, mask)
+        results = list[Value]()
+        for number in range(side):
+            emitter.names[kernel.m.name] = f.iadd(first_row, f.iadd(row, number))
+            at = f.gep(tile, f.imul(f.iadd(row, number), self.n_block), self.cell)
+            emitter.open_scope()
+            self._bind_sums(f.gep(at, column, self.cell), side)
+            emitter.value(store.value)
+            value = emitter.vector_value(store.value, side)
+            results.append(narrow(f, value, store.value.dtype, emitter.has_f16c))
+            emitter.close_scope()
+        emitter.lanes = None
+        buffer = emitter.buffers[store.buffer]
+        for number, one in enumerate(transpose(f, results)):
+            element = one.type.element
+            at = f.gep(buffer, f.iadd(start, f.imul(number, plane)), element)
+            is_there = True if left is None else f.ilt(number, left)
+            f.if_(is_there, partial(f.store, one, at, element.bytes))
 
     def _row(self, number: Value) -> None:
         """Emit row `number` of the tile: whole vectors, then a masked one."""
@@ -105,22 +188,48 @@ class _Epilogue:
         emitter.names[kernel.n.name] = f.iadd(f.params[6], column)
         emitter.lanes = Lanes(kernel.n.name, self.lanes, mask)
         emitter.open_scope()
-        address = f.gep(at, column, self.cell)
-        value = f.load(vector(self.cell, self.lanes), address, self.cell.alignment)
-        if kernel.accumulate is PRED:
-            value = f.icmp("ne", value, f.zero(value.type))
-        for item in self.sums:
-            emitter.bind(item, value)
+        self._bind_sums(f.gep(at, column, self.cell), self.lanes)
         emitter.store_all(kernel.stores)
         emitter.close_scope()
         emitter.lanes = None
 
+    def _bind_sums(self, address: Value, lanes: int) -> None:
+        """Make a vector of sums the value of the `accumulator` leaves."""
+        f = self.f
+        value = f.load(vector(self.cell, lanes), address, self.cell.alignment)
+        if self.kernel.accumulate is PRED:
+            value = f.icmp("ne", value, f.zero(value.type))
+        for item in self.sums:
+            self.emitter.bind(item, value)
+
+
+def plane_of(kernel: ContractionKernel) -> int | None:
+    """Return the rows of a plane, if the one result has a plane of them for each column in turn.
+
+    None otherwise: then columns lie side by side, or their rows do not.
+    """
+    columns = kernel.n.extent
+    if len(kernel.stores) != 1 or not isinstance(columns, int) or columns == 1:
+        return None
+    (store,) = kernel.stores
+    plane = coefficient(store.index, kernel.n.name)
+    if not store.is_simple or not isinstance(plane, int) or plane < 2:
+        return None
+    row, column = Dim.symbol(kernel.m.name), Dim.symbol(kernel.n.name)
+    image = floordiv(row, plane) * (columns * plane)
+    whole = store.index == row + column * plane and kernel.m.extent == plane
+    is_moved = store.index == image + mod(row, plane) + column * plane
+    return plane if whole or is_moved else None
+
+
+def _fills(extent: int | Dim, lanes: int) -> bool:
+    return isinstance(extent, int) and extent % lanes == 0
+
 
 def _is_even(kernel: ContractionKernel, schedule: ContractionSchedule, lanes: int) -> bool:
     """Whether the columns of every tile fill whole vectors."""
-    extent = kernel.n.extent
-    even = isinstance(extent, int) and extent % lanes == 0
-    return lanes == 1 or (even and schedule.n_block % lanes == 0)
+    even = _fills(kernel.n.extent, lanes) and schedule.n_block % lanes == 0
+    return lanes == 1 or even
 
 
 def _epilogue_lanes(kernel: ContractionKernel, schedule: ContractionSchedule) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from ingot.cpu.emit.convolution.direct_panels import (
     Part,
     Unit,
-    finish_line,
+    finish_lines,
     first_result,
     multiply_panel,
     packed_panel,
@@ -101,8 +101,17 @@ def units(of: Elements, env: DriverStart, chunk: i64) -> None:
         for column in range(0, unit.columns, of.columns):
             multiply_panel(of, unit, column)
         if unit.rows_line != 0:
-            for line in range(unit.lines):
-                finish_line(of, unit, line)
+            finish(of, unit)
+
+
+@native
+def finish(of: Elements, unit: Unit) -> None:
+    """Call the epilogue for all lines of a unit: at once, or one by one if others lie between."""
+    if unit.part.out_1 == unit.part.result_2:
+        finish_lines(of, unit, 0, unit.lines)
+    else:
+        for line in range(unit.lines):
+            finish_lines(of, unit, line, 1)
 
 
 @native

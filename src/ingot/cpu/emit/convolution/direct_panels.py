@@ -118,7 +118,7 @@ def multiply_piece(of: Elements, unit: Unit, panel: Panel, start: i64) -> None:
                 count,
             )
         if unit.rows_line == 0:
-            finish_line(of, unit, line)
+            finish_lines(of, unit, line, 1)
 
 
 @native
@@ -153,8 +153,8 @@ def copy_line(of: Elements, unit: Unit, line: i64) -> None:
 
 
 @native
-def finish_line(of: Elements, unit: Unit, line: i64) -> None:
-    """Call the epilogue, if there is one, for a line."""
+def finish_lines(of: Elements, unit: Unit, line: i64, count: i64) -> None:
+    """Call the epilogue, if there is one, for `count` lines that follow one another in memory."""
     part = unit.part
     epilogue = unit.env.epilogue
     if epilogue is None:
@@ -166,7 +166,7 @@ def finish_line(of: Elements, unit: Unit, line: i64) -> None:
         sums,
         unit.group,
         first,
-        part.result_2,
+        count * part.result_2,
         part.out_2,
         unit.column,
         unit.columns,
