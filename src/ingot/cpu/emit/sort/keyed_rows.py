@@ -10,6 +10,7 @@ are read again, in their order.
 
 from __future__ import annotations
 
+from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.sort.keyed_row import FLAG_BYTES, PART_BYTES, KeyedSort, Numbers, Row
 from ingot.cpu.emit.sort.keyed_vectors import (
     copy_first,
@@ -30,10 +31,16 @@ from ingot.native.pointers import Array, Pointer
 from ingot.native.types import i64
 
 
+@inlined
+def numbers_of(of: KeyedSort, env: Pointer) -> Numbers:
+    """Return the numbers of a sort, which follow its operands, results and scratch in env."""
+    return Numbers.at(env + (2 * of.num_operands + 1) * SLOT_BYTES)
+
+
 @native
 def begin(of: KeyedSort, row: Row, env: Pointer, area: i64) -> None:
     """Begin with the rows of area number `area` of the scratch; tables come behind all areas."""
-    numbers = Numbers.at(env + (2 * of.num_operands + 1) * 8)
+    numbers = numbers_of(of, env)
     scratch = Array[Pointer].at(env)[2 * of.num_operands]
     row.env = env
     row.numbers = numbers
@@ -216,7 +223,7 @@ def write_shared(of: KeyedSort, row: Row, low: i64, high: i64) -> None:
     keys = Array[i64].on_stack(of.num_shared)
     list_shared(of, keys)
     for number in range(of.num_shared):
-        if row.first_key <= keys[number] and keys[number] <= row.last_key:
+        if row.first_key <= keys[number] <= row.last_key:
             write_again(of, row, low, high, keys[number])
 
 
@@ -230,6 +237,6 @@ def write_again(of: KeyedSort, row: Row, low: i64, high: i64, key: i64) -> None:
     for number in range(row.numbers.length):
         source = row.start + number * inner
         if key_at(of, row.env, source) == key:
-            if low <= index and index < high:
+            if low <= index < high:
                 copy_first(of, row.env, source, row.start + index * inner)
             index += 1

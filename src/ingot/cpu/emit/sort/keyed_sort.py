@@ -15,7 +15,7 @@ from __future__ import annotations
 from ingot.cpu.emit.driver_records import driver_template
 from ingot.cpu.emit.kernel_abi import Phase
 from ingot.cpu.emit.sort.keyed_row import COUNTS, FRONTS, KeyedSort, Numbers, Row
-from ingot.cpu.emit.sort.keyed_rows import begin, go_to, read_row, write_row
+from ingot.cpu.emit.sort.keyed_rows import begin, go_to, numbers_of, read_row, write_row
 from ingot.cpu.emit.sort.keyed_vectors import key_at
 from ingot.cpu.emit.sort.quicksort import Splitters
 from ingot.cpu.emit.sort.record_arrays import (
@@ -189,7 +189,7 @@ class Bounds(Struct):
 @native
 def begin_piece(of: KeyedSort, row: Row, env: Pointer, chunk: i64) -> i64:
     """Begin with the row of a chunk; return which part or bucket of it the chunk is."""
-    parts = Numbers.at(env + (2 * of.num_operands + 1) * 8).parts
+    parts = numbers_of(of, env).parts
     begin(of, row, env, chunk // parts)
     go_to(of, row, chunk // parts)
     return chunk % parts
