@@ -146,7 +146,7 @@ class Native(Signature):
         return made
 
     @property
-    def of(self) -> tuple[object, ...]:
+    def identity(self) -> tuple[object, ...]:
         """The Python function and the objects that it is translated for."""
         return (self.function, *self.known.values())
 

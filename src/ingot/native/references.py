@@ -56,7 +56,7 @@ class References:
             result, params = llvm_signature(function)
             found = FunctionRef(name, result, tuple(params), symbol_text(name))
             self._references[function] = found
-            self._specialised.setdefault(function.of, function)
+            self._specialised.setdefault(function.identity, function)
             self.requested.append(function)
         return found
 
