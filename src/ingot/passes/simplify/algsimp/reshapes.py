@@ -67,10 +67,12 @@ def reshape_of_broadcast(
 ) -> Instruction | None:
     """reshape(broadcast(x)) => broadcast(x) where the reshape only moves dimensions of size 1"""
     moved = _matched_ones(inner.shape.dims, root.shape.dims)
-    dimensions = inner.attributes.dimensions
-    if moved is None or any(dim not in moved for dim in dimensions):
+    if moved is None:
         return None
-    return build.broadcast(x, shape=root.shape, dimensions=tuple(moved[p] for p in dimensions))
+    kept = [n for n, dim in enumerate(inner.attributes.dimensions) if dim in moved]
+    given = build.reshape_to(x, tuple(x.shape.dims[n] for n in kept))
+    dimensions = tuple(moved[inner.attributes.dimensions[n]] for n in kept)
+    return build.broadcast(given, shape=root.shape, dimensions=dimensions)
 
 
 @rule(
