@@ -31,6 +31,17 @@ SIZES = {"n": 5, "m": 3}
 ARGMAX = argmax("s64")
 
 PROGRAMS = {
+    "frames of a signal": """x = f32[40] parameter(0)
+  hop = s32[7] iota(), iota_dimension=0
+  three = s32[] constant(3)
+  threes = s32[7] broadcast(three), dimensions={}
+  start = s32[7] multiply(hop, threes)
+  starts = s32[7,10] broadcast(start), dimensions={0}
+  along = s32[7,10] iota(), iota_dimension=1
+  sum = s32[7,10] add(starts, along)
+  at = s32[7,10,1] reshape(sum)
+  ROOT r = f32[7,10] gather(x, at), offset_dims={}, collapsed_slice_dims={0},
+    start_index_map={0}, index_vector_dim=2, slice_sizes={1}""",
     "odd heads beside each other": """x = f32[2,5,9,7] parameter(0)
   y = f32[35] parameter(1)
   t = f32[2,9,5,7] transpose(x), dimensions={0,2,1,3}

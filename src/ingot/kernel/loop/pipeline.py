@@ -9,7 +9,7 @@ fuel), and has a row of each that ran, as the pipeline "kernel".
 
 Example:
     >>> [item.name for item in KERNEL_PASSES][:2]
-    ['collapse-axes', 'unroll-phases']
+    ['known-indices', 'collapse-axes']
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ingot.hlo.rewrite.pass_base import PassContext, PassTiming
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.cache_rows import cache_rows
 from ingot.kernel.loop.collapse import collapse
+from ingot.kernel.loop.known_indices import known_indices
 from ingot.kernel.loop.narrow_indices import narrow_indices
 from ingot.kernel.loop.reuse_stores import reuse_stores
 from ingot.kernel.loop.select_to_index import select_to_index
@@ -60,6 +61,7 @@ def _cache_rows_of_passes(kernel: LoopKernel) -> LoopKernel:
 
 
 KERNEL_PASSES = (
+    KernelPass("known-indices", known_indices),
     KernelPass("collapse-axes", collapse),
     KernelPass("unroll-phases", unroll_phases),
     KernelPass("split-axes", split_axes),
@@ -78,6 +80,7 @@ KERNEL_PASSES = (
 )
 
 ORDER = orders("""
+    known-indices < collapse-axes: indices that axes determine are walked as all others
     collapse-axes < unroll-phases: an axis that all indices walk as one stays one
     unroll-phases < split-axes: an axis that is written out is not split
     collapse-axes < split-axes: an axis that all indices walk as one stays one

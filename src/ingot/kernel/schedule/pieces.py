@@ -278,7 +278,7 @@ class RangeSimplifier(Rewriter):
             first, last = self.ranges[name][:: 1 if factor > 0 else -1]
             low, high = low + factor * first, high + factor * last
         given: CompareAttributes = node.payload
-        return _sign(given.direction, low, high)
+        return comparison_of_range(given.direction, low, high)
 
 
 @lru_cache(maxsize=4096)
@@ -302,13 +302,13 @@ def _known(truth: bool) -> Expr:
     return ex.constant(np.bool_(truth))
 
 
-def _sign(direction: str, low: int | Dim, high: int | Dim) -> bool | None:
+def comparison_of_range(direction: str, low: int | Dim, high: int | Dim) -> bool | None:
     """Return whether low..high compares so with 0 everywhere (True), nowhere (False), or partly.
 
     None, too, where sizes decide it.
     """
     if direction in ("NE", "GT", "GE"):
-        opposite = _sign(INVERSE[direction], low, high)
+        opposite = comparison_of_range(INVERSE[direction], low, high)
         return None if opposite is None else not opposite
     if direction == "EQ":
         apart = never_negative(low - 1) or never_negative(-high - 1)

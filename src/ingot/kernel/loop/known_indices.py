@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gathers at positions that the kernel computes from its axes become loads.
+
+`x[jnp.arange(n)[:, None] * hop + jnp.arange(m)]` is a gather whose indices are sums of iotas. Its
+bounds are known: the wrap of negative indices and the clamp choose nothing, and the integers do not
+overflow. What is left is `hop * @0 + @1`: a load that vectors read side by side.
+
+Invariant: an index is replaced only where the integers that are computed are that number at every
+point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ingot.hlo import dim
+from ingot.hlo.dim import Dim, symbols_of
+from ingot.hlo.opset.elementwise import CompareAttributes
+from ingot.kernel import expr as ex
+from ingot.kernel.expr import Expr, varies, walk
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import LoopKernel
+from ingot.kernel.rewrite import Rewriter
+from ingot.kernel.schedule.pieces import comparison_of_range
+
+
+def known_indices(kernel: LoopKernel) -> LoopKernel:
+    """Return the kernel with loads where gathers read at positions that its axes determine."""
+    if not any(
+        node.op == "load" and len(node.args) > node.payload.masked for node in walk(kernel.exprs)
+    ):
+        return kernel
+    axes = [*kernel.grid, *(axis for item in kernel.passes for axis in item.axes)]
+    extents = {axis.name: axis.extent for axis in axes if isinstance(axis.extent, int)}
+    return _Loads(extents).kernel(kernel)
+
+
+class _Loads(Rewriter):
+    """Puts positions in place of the run-time values of loads."""
+
+    def __init__(self, extents: Mapping[str, int]) -> None:
+        """Know the axes of known extents."""
+        super().__init__()
+        self.extents = extents
+        self.positions: dict[Expr, int | Dim | None] = {}
+
+    def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return one expression on arguments that are rewritten."""
+        found = super().node(item, args)
+        if found.op != "load" or len(found.args) == found.payload.masked:
+            return found
+        access = found.payload
+        values = found.args[access.masked :]
+        known = [self.position_of(value) for value in values]
+        if all(position is None for position in known):
+            return found
+        left = [value for value, position in zip(values, known, strict=True) if position is None]
+        names = iter(range(len(left)))
+        put = {
+            f"${number}": Dim.symbol(f"${next(names)}") if position is None else position
+            for number, position in enumerate(known)
+        }
+        mask = found.args[0] if access.masked else None
+        return ex.load(
+            access.buffer, dim.substitute(access.index, put), found.dtype, tuple(left), mask
+        )
+
+    # ---- values of integers
+
+    def position_of(self, value: Expr) -> int | Dim | None:
+        """Return the number that an integer is, over the axes; None if it is not known."""
+        for node in walk((value,)):
+            if node not in self.positions:
+                self.positions[node] = self._position(node)
+        return self.positions[value]
+
+    def _position(self, node: Expr) -> int | Dim | None:
+        if not node.dtype.is_integer:
+            return None
+        made = self._computed(node)
+        if made is None or node.op in ("constant", "index"):
+            return made
+        limits, ends = np.iinfo(node.dtype.numpy), self._range(made)
+        fits = ends is not None and limits.min <= ends[0] and ends[1] <= limits.max
+        return made if fits else None
+
+    def _computed(self, node: Expr) -> int | Dim | None:
+        """Return the number that a node is if it does not overflow."""
+        if node.op == "index":
+            return None if node.args else node.payload
+        if node.op == "constant":
+            return int(node.payload.value)
+        if node.op == "select":
+            truth = self._truth(node.args[0])
+            return None if truth is None else self.positions[node.args[1 if truth else 2]]
+        args = [self.positions.get(arg) for arg in node.args]
+        known = [arg for arg in args if arg is not None]
+        if len(known) < len(args):
+            return None
+        if node.op == "convert":
+            return known[0]
+        if node.op in ("add", "subtract"):
+            return known[0] + known[1] if node.op == "add" else known[0] - known[1]
+        if node.op == "multiply" and any(isinstance(arg, int) for arg in known):
+            return known[0] * known[1]
+        if node.op in ("maximum", "minimum"):
+            ends = self._range(known[0] - known[1])
+            is_left = None if ends is None else comparison_of_range("GE", *ends)
+            if is_left is None:
+                return None
+            return known[0] if is_left == (node.op == "maximum") else known[1]
+        return None
+
+    def _truth(self, mask: Expr) -> bool | None:
+        """Return whether a comparison of positions holds at every point, None if it is not one."""
+        if mask.op != "compare":
+            return None
+        left, right = (self.positions.get(arg) for arg in mask.args)
+        ends = None if left is None or right is None else self._range(left - right)
+        given: CompareAttributes = mask.payload
+        return None if ends is None else comparison_of_range(given.direction, *ends)
+
+    def _range(self, position: int | Dim) -> tuple[int, int] | None:
+        """Return the least and the greatest number that a position is, if it is linear in axes."""
+        low: int | Dim = position
+        high: int | Dim = position
+        for name in filter(varies, symbols_of((position,))):
+            factor = coefficient(position, name)
+            if not isinstance(factor, int) or name not in self.extents:
+                return None
+            axis, span = Dim.symbol(name), factor * (self.extents[name] - 1)
+            low = low - factor * axis + min(span, 0)
+            high = high - factor * axis + max(span, 0)
+        return (low, high) if isinstance(low, int) and isinstance(high, int) else None
