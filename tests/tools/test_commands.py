@@ -423,7 +423,7 @@ def test_opt_runs_kernel_passes(
     ("passes", "text", "error"),
     [
         ("collapse-axis", KERNEL, "did you mean 'collapse-axes'?"),
-        ("dce", KERNEL, "these are all: collapse-axes, "),
+        ("dce", KERNEL, "these are all: known-indices, "),
         ("collapse-axes", KERNEL.replace("load b0", "load b9"), "buffer_number: a load from"),
     ],
 )

@@ -11,7 +11,8 @@ point.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -24,6 +25,18 @@ from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.rewrite import Rewriter
 from ingot.kernel.schedule.pieces import comparison_of_range
+
+
+_COMPUTED: dict[str, Callable[..., int | Dim]] = {
+    "convert": lambda position: position,
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+}
+"""Ops that give the same number as arithmetic without bounds, unless they overflow."""
+
+_CHOICES = {"maximum": "GE", "minimum": "LE"}
+"""Ops whose result is the left argument where it compares so with the right one."""
 
 
 def known_indices(kernel: LoopKernel) -> LoopKernel:
@@ -80,7 +93,7 @@ class _Loads(Rewriter):
         if not node.dtype.is_integer:
             return None
         made = self._computed(node)
-        if made is None or node.op in ("constant", "index"):
+        if made is None or node.op in ex.LEAVES:
             return made
         limits, ends = np.iinfo(node.dtype.numpy), self._range(made)
         fits = ends is not None and limits.min <= ends[0] and ends[1] <= limits.max
@@ -99,19 +112,12 @@ class _Loads(Rewriter):
         known = [arg for arg in args if arg is not None]
         if len(known) < len(args):
             return None
-        if node.op == "convert":
-            return known[0]
-        if node.op in ("add", "subtract"):
-            return known[0] + known[1] if node.op == "add" else known[0] - known[1]
-        if node.op == "multiply" and any(isinstance(arg, int) for arg in known):
-            return known[0] * known[1]
-        if node.op in ("maximum", "minimum"):
+        if node.op in _CHOICES:
             ends = self._range(known[0] - known[1])
-            is_left = None if ends is None else comparison_of_range("GE", *ends)
-            if is_left is None:
-                return None
-            return known[0] if is_left == (node.op == "maximum") else known[1]
-        return None
+            is_left = None if ends is None else comparison_of_range(_CHOICES[node.op], *ends)
+            return None if is_left is None else known[0 if is_left else 1]
+        compute = _COMPUTED.get(node.op)
+        return None if compute is None else compute(*known)
 
     def _truth(self, mask: Expr) -> bool | None:
         """Return whether a comparison of positions holds at every point, None if it is not one."""
