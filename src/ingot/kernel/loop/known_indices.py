@@ -27,8 +27,13 @@ from ingot.kernel.rewrite import Rewriter
 from ingot.kernel.schedule.pieces import comparison_of_range
 
 
+def as_it_is(position: int | Dim) -> int | Dim:
+    """Return a number that has another type."""
+    return position
+
+
 _COMPUTED: dict[str, Callable[..., int | Dim]] = {
-    "convert": lambda position: position,
+    "convert": as_it_is,
     "add": operator.add,
     "subtract": operator.sub,
     "multiply": operator.mul,
