@@ -14,17 +14,15 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 
-import numpy as np
-
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim, symbols_of
+from ingot.hlo.dim import Dim, never_negative
+from ingot.hlo.dtype import greatest, least
 from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
-from ingot.kernel.expr import Expr, varies, walk
-from ingot.kernel.index_math import coefficient
+from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.rewrite import Rewriter
-from ingot.kernel.schedule.pieces import comparison_of_range
+from ingot.kernel.schedule.pieces import Range, comparison_of_range, ends_of
 
 
 def as_it_is(position: int | Dim) -> int | Dim:
@@ -51,17 +49,17 @@ def known_indices(kernel: LoopKernel) -> LoopKernel:
     ):
         return kernel
     axes = [*kernel.grid, *(axis for item in kernel.passes for axis in item.axes)]
-    extents = {axis.name: axis.extent for axis in axes if isinstance(axis.extent, int)}
-    return _Loads(extents).kernel(kernel)
+    ranges = {axis.name: (0, axis.extent - 1) for axis in axes if isinstance(axis.extent, int)}
+    return _Loads(ranges).kernel(kernel)
 
 
 class _Loads(Rewriter):
     """Puts positions in place of the run-time values of loads."""
 
-    def __init__(self, extents: Mapping[str, int]) -> None:
-        """Know the axes of known extents."""
+    def __init__(self, ranges: Mapping[str, Range]) -> None:
+        """Know the positions of axes of known extents."""
         super().__init__()
-        self.extents = extents
+        self.ranges = ranges
         self.positions: dict[Expr, int | Dim | None] = {}
 
     def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
@@ -100,8 +98,11 @@ class _Loads(Rewriter):
         made = self._computed(node)
         if made is None or node.op in ex.LEAVES:
             return made
-        limits, ends = np.iinfo(node.dtype.numpy), self._range(made)
-        fits = ends is not None and limits.min <= ends[0] and ends[1] <= limits.max
+        ends = ends_of(made, self.ranges)
+        if ends is None:
+            return None
+        low, high = least(node.dtype), greatest(node.dtype)
+        fits = never_negative(ends[0] - low) and never_negative(high - ends[1])
         return made if fits else None
 
     def _computed(self, node: Expr) -> int | Dim | None:
@@ -118,7 +119,7 @@ class _Loads(Rewriter):
         if len(known) < len(args):
             return None
         if node.op in _CHOICES:
-            ends = self._range(known[0] - known[1])
+            ends = ends_of(known[0] - known[1], self.ranges)
             is_left = None if ends is None else comparison_of_range(_CHOICES[node.op], *ends)
             return None if is_left is None else known[0 if is_left else 1]
         compute = _COMPUTED.get(node.op)
@@ -129,19 +130,6 @@ class _Loads(Rewriter):
         if mask.op != "compare":
             return None
         left, right = (self.positions.get(arg) for arg in mask.args)
-        ends = None if left is None or right is None else self._range(left - right)
+        ends = None if left is None or right is None else ends_of(left - right, self.ranges)
         given: CompareAttributes = mask.payload
         return None if ends is None else comparison_of_range(given.direction, *ends)
-
-    def _range(self, position: int | Dim) -> tuple[int, int] | None:
-        """Return the least and the greatest number that a position is, if it is linear in axes."""
-        low: int | Dim = position
-        high: int | Dim = position
-        for name in filter(varies, symbols_of((position,))):
-            factor = coefficient(position, name)
-            if not isinstance(factor, int) or name not in self.extents:
-                return None
-            axis, span = Dim.symbol(name), factor * (self.extents[name] - 1)
-            low = low - factor * axis + min(span, 0)
-            high = high - factor * axis + max(span, 0)
-        return (low, high) if isinstance(low, int) and isinstance(high, int) else None

@@ -267,26 +267,34 @@ class RangeSimplifier(Rewriter):
 
     def _compare(self, node: Expr) -> bool | None:
         """Return what a comparison gives everywhere in the ranges, or None."""
-        linear = _linear_difference(node)
-        if linear is None:
-            return None
-        factors, rest = linear
-        low = high = rest
-        for name, factor in factors:
-            if name not in self.ranges:
-                return None
-            first, last = self.ranges[name][:: 1 if factor > 0 else -1]
-            low, high = low + factor * first, high + factor * last
+        difference = _difference(node)
+        ends = None if difference is None else ends_of(difference, self.ranges)
         given: CompareAttributes = node.payload
-        return comparison_of_range(given.direction, low, high)
+        return None if ends is None else comparison_of_range(given.direction, *ends)
+
+
+def ends_of(index: int | Dim, ranges: Mapping[str, Range]) -> Range | None:
+    """Return the least and the greatest number that an index is where axes are in their ranges.
+
+    None if it is not linear in axes that have a range.
+    """
+    linear = _linear(index)
+    if linear is None:
+        return None
+    factors, rest = linear
+    low = high = rest
+    for name, factor in factors:
+        if name not in ranges:
+            return None
+        first, last = ranges[name][:: 1 if factor > 0 else -1]
+        low, high = low + factor * first, high + factor * last
+    return low, high
 
 
 @lru_cache(maxsize=4096)
-def _linear_difference(node: Expr) -> tuple[tuple[tuple[str, int], ...], int | Dim] | None:
-    """Return left - right of a comparison as a factor of each axis and a size, None if not so."""
-    rest = _difference(node)
-    if rest is None:
-        return None
+def _linear(index: int | Dim) -> tuple[tuple[tuple[str, int], ...], int | Dim] | None:
+    """Return an index as a factor of each axis and a size, None if it is not so."""
+    rest = index
     factors: list[tuple[str, int]] = []
     for name in filter(varies, symbols_of((rest,))):
         factor = coefficient(rest, name)
