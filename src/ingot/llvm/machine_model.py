@@ -63,6 +63,7 @@ class Vectors:
         most: registers that one value may take.
         has_bf16_pairs: whether products of bf16 are added to f32 two at a time.
         has_byte_quads: whether products of bytes are added to s32 four at a time.
+        has_tiles: whether tiles of bf16 or bytes are multiplied by one instruction.
     """
 
     bits: int
@@ -70,6 +71,7 @@ class Vectors:
     most: int = 64
     has_bf16_pairs: bool = False
     has_byte_quads: bool = False
+    has_tiles: bool = False
 
     @staticmethod
     def of(target: TargetSpec) -> Vectors:
@@ -152,6 +154,7 @@ def _vectors_of(target: TargetSpec) -> Vectors:
         target.num_vector_registers,
         has_bf16_pairs=target.has_bf16_pairs,
         has_byte_quads=target.has_byte_quads,
+        has_tiles=target.has_tiles,
     )
 
 

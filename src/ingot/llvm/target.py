@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 
-from ingot.llvm.host_cpu import host_cpu
+from ingot.llvm.host_cpu import HostCpu, host_cpu
+from ingot.llvm.tile_permission import may_use_tiles
 from ingot.support import flags
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import record
@@ -37,6 +38,9 @@ SLOW_BF16_PAIRS = frozenset({"sapphirerapids", "emeraldrapids", "graniterapids",
 """CPUs that multiply f32 faster than pairs of bf16, which they have AMX for: there `vdpbf16ps` of
 512 bits takes 0.59 ns and an fma 0.147 ns, so pairs reach 109 GFLOP/s and f32 217 (Emerald Rapids,
 one thread, 2026-11-27; the cores of the others are of the same kind)."""
+
+TILE_FEATURES = frozenset({"amx-tile", "amx-bf16", "amx-int8"})
+"""Features of AMX that products use. Code of no level has them: a process must be permitted to."""
 
 _IMPLIED = {
     "x86-64-v4": frozenset({"avx512f", "avx512vl", "avx512bw", "avx512dq", "avx2", "fma", "f16c"}),
@@ -180,6 +184,11 @@ class TargetSpec:
         )
 
     @property
+    def has_tiles(self) -> bool:
+        """Whether tiles of bf16 and of bytes are multiplied by one instruction (AMX)."""
+        return self.has_avx512 and self.feature_set >= TILE_FEATURES
+
+    @property
     def vector_bits(self) -> int:
         """The width of one vector register."""
         return 512 if self.has_avx512 else 256 if self.has_avx2 else 128
@@ -194,7 +203,7 @@ class TargetSpec:
 def _at_level(level: str) -> TargetSpec:
     host = host_cpu()
     if level == "auto":
-        return TargetSpec(host.triple, host.name, host.features)
+        return TargetSpec(host.triple, host.name, _usable(host))
     chosen = CPU_LEVELS.get(level)
     if chosen is None:
         raise UnsupportedError(
@@ -202,6 +211,13 @@ def _at_level(level: str) -> TargetSpec:
         )
     extra = [f"+{name}" for name in chosen.optional if name in host_features()]
     return TargetSpec(host.triple, chosen.cpu, ",".join(filter(None, [chosen.features, *extra])))
+
+
+def _usable(host: HostCpu) -> str:
+    """Return the features of this CPU that this process may use."""
+    if host.feature_set >= TILE_FEATURES and not may_use_tiles():
+        return host.features.replace("+amx", "-amx")
+    return host.features
 
 
 @lru_cache(maxsize=64)

@@ -46,6 +46,7 @@ from ingot.kernel.contraction.schedule import (
     column_lanes,
     schedule_contraction,
 )
+from ingot.kernel.contraction.tiles import is_packed_ahead, suits_tiles, tile_blocks
 from ingot.kernel.driver_parameters import DriverParameters
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import ContractionKernel
@@ -298,6 +299,8 @@ def _is_direct_ahead(given: PlainOperands, schedule: ContractionSchedule, even: 
 
 def _scheduled(given: PlainOperands, vectors: Vectors) -> tuple[EvenBlocks, ContractionSchedule]:
     """Return the register blocks, and the schedule of a contraction kernel that has them."""
+    if suits_tiles(given, vectors):
+        return tile_blocks(given)
     m, n, _ = given.sizes
     lanes = column_lanes(given.kernel, vectors)
     factors = given.factors(vectors)
@@ -342,9 +345,12 @@ def _form(
     if given.cell.is_complex and given.rhs.free > 1 and given.rhs.inner != 1:
         rhs = "gathered"
     types = (given.lhs.dtype, given.rhs.dtype)
-    factors = given.factors(vectors)
     lanes = schedule.lanes if rhs == "dots" else even.lanes
-    return ProductVariant(given.cell, lanes, rhs, is_dense, even.vectors, False, types, factors)
+    variant = ProductVariant(given.cell, lanes, rhs, is_dense, even.vectors, False, types)
+    if not suits_tiles(given, vectors):
+        return replace(variant, factors=given.factors(vectors))
+    ahead = is_packed_ahead(given)
+    return replace(variant, factors=given.word_factors, has_tiles=True, ahead=ahead)
 
 
 def _rhs_step(schedule: ContractionSchedule, given: PlainOperands) -> int | None:
@@ -371,5 +377,6 @@ def _packed_lhs_row(
     if variant.operands is None or (variant.is_complex and variant.is_dense and not is_crowded):
         return 0
     # One vector more keeps rows whose depth is a power of two out of each other's cache sets.
-    is_along = variant.is_dense or variant.is_complex
-    return panel_depth + variant.lanes if is_along else round_up(even.rows, variant.lanes)
+    if variant.packs_along:
+        return panel_depth + variant.lanes
+    return round_up(even.rows, variant.lanes)

@@ -88,18 +88,19 @@ def blocks_ahead(
 ) -> Blocks:
     """Return the blocks of products (batch, m, n, k) of packed operands, `depth` of k at a time.
 
-    Rows of a lhs that is dense along k are packed one after the other, else k after k.
+    Rows of the lhs are packed one after the other (`ProductVariant.packs_along`), else k after k.
     """
     batch, _, n, k = sizes
     cell_bytes = variant.element.bits // 8
     lanes, columns, row_blocks = even.lanes, even.columns, even.row_blocks
-    if variant.is_dense:
+    steps = -(-depth // variant.factors)
+    if variant.packs_along:
         # One vector more keeps rows whose depth is a power of two out of each other's cache sets.
-        lhs_row = round_up(depth, lanes) + lanes
+        lhs_row = round_up(steps, lanes) + lanes
         block_cells = lhs_row * even.rows
     else:
         lhs_row = round_up(even.rows, lanes)
-        block_cells = lhs_row * depth
+        block_cells = lhs_row * steps
     fitting = max(1, LHS_BYTES // (block_cells * cell_bytes))
     unit_row_blocks = -(-row_blocks // -(-row_blocks // fitting))
     row_units = -(-row_blocks // unit_row_blocks)
@@ -121,7 +122,7 @@ def blocks_ahead(
         packed_columns,
         lhs_row,
         batch * pieces * -(-n // PACK_COLUMNS),
-        batch * pieces * packed_columns * round_up(depth, lanes) * cell_bytes,
+        batch * pieces * packed_columns * round_up(steps, lanes) * cell_bytes,
     )
 
 

@@ -112,15 +112,24 @@ class PlainOperands:
         whole = vectors.lanes(self.cell.bits, 1) * self.factors(vectors)
         return has_masks(narrowest, vectors.bits) or self.sizes[2] >= whole
 
+    @property
+    def word_factors(self) -> int:
+        """How many factors a word of both operands can hold, 1 if they are not of such types."""
+        types = (self.lhs.dtype, self.rhs.dtype)
+        for factors, table in ((4, QUADS), (2, PAIRS)):
+            if all(dtype in table.get(self.cell, ()) for dtype in types):
+                return factors
+        return 1
+
     def factors(self, vectors: Vectors) -> int:
-        """Return how many factors a word of packed operands holds, 1 if they are not in words."""
+        """Return how many factors of packed words one instruction multiplies, 1 without words."""
         if self.are_cells:
             return 1
-        types = (self.lhs.dtype, self.rhs.dtype)
-        if vectors.has_byte_quads and all(dtype in QUADS.get(self.cell, ()) for dtype in types):
-            return 4
+        factors = self.word_factors
+        if factors == 4 and not vectors.has_byte_quads:
+            return 2
         has_pairs = vectors.has_bf16_pairs or self.cell is not F32
-        return 2 if has_pairs and all(d in PAIRS.get(self.cell, ()) for d in types) else 1
+        return factors if has_pairs else 1
 
 
 def plain_operands(kernel: ContractionKernel, vectors: Vectors) -> PlainOperands | str:

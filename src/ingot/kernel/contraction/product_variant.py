@@ -76,6 +76,7 @@ class ProductVariant:
         ahead: whether the rhs is packed by a phase of its own, and the lhs too.
         operands: types of lhs and rhs where each unit packs both.
         factors: how many factors a packed word holds: two of 16 bits, or four of 8.
+        has_tiles: whether words are multiplied in tiles (`kernel.contraction.tiles`).
         rows, depth: of matrices that one register block holds; 0 if they may be any.
         has_rest: whether the columns of those do not fill it.
         fetches: whether few rows meet an rhs in place that no cache keeps.
@@ -89,6 +90,7 @@ class ProductVariant:
     ahead: bool = False
     operands: tuple[DType, DType] | None = None
     factors: int = 1
+    has_tiles: bool = False
     rows: int = 0
     depth: int = 0
     has_rest: bool = False
@@ -102,6 +104,7 @@ class ProductVariant:
         words += ["ahead"] * self.ahead + ["fetching"] * self.fetches
         words += [] if self.operands is None else [item.name for item in self.operands]
         words += [WORDS[self.factors]] if self.factors > 1 else []
+        words += ["tiles"] * self.has_tiles
         if self.rows:
             words += [f"{self.rows}x{self.depth}" + "masked" * self.has_rest]
         return "_".join(words)
@@ -113,9 +116,18 @@ class ProductVariant:
 
     @property
     def is_shifted(self) -> bool:
-        """Whether bytes of the lhs are shifted by 128: one side is unsigned, the other signed."""
+        """Whether bytes of the lhs are shifted by 128: one side is unsigned, the other signed.
+
+        Tiles have an instruction for each pair of signs.
+        """
         lhs, rhs = self.operands or (self.element, self.element)
-        return self.factors == BYTES_OF_WORD and lhs.is_signed == rhs.is_signed
+        has_quads = self.factors == BYTES_OF_WORD and not self.has_tiles
+        return has_quads and lhs.is_signed == rhs.is_signed
+
+    @property
+    def packs_along(self) -> bool:
+        """Whether a packed lhs has its rows along k."""
+        return self.is_dense or self.is_complex or self.has_tiles
 
     @property
     def is_lhs_packed(self) -> bool:

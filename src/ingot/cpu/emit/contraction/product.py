@@ -23,6 +23,7 @@ from ingot.cpu.emit.contraction.product_blocks import (
 )
 from ingot.cpu.emit.contraction.product_packing import pack_columns, pack_rows
 from ingot.cpu.emit.contraction.product_parts import Block, Part, Products, Unit
+from ingot.cpu.emit.contraction.tiles import TileShapes, no_shapes, release_tiles
 from ingot.cpu.emit.driver_records import DriverStart, first_row
 from ingot.native.functions import inlined, native
 from ingot.native.pointers import Array, Pointer, sizeof
@@ -39,6 +40,9 @@ def units(of: Products, env: DriverStart, chunk: i64) -> None:
     unit.tile = Array[i64].on_stack(of.tile_bytes // 8)
     unit.panels = Array[i64].on_stack(of.panels_bytes // 8)
     unit.rows = Array[i64].on_stack(of.rows_bytes // 8)
+    if of.variant.has_tiles:
+        unit.shapes = TileShapes.on_stack()
+        no_shapes(unit.shapes)
     first = chunk * part.grain
     row: i64 = 0
     column: i64 = 0
@@ -57,6 +61,8 @@ def units(of: Products, env: DriverStart, chunk: i64) -> None:
             if column == part.column_units:
                 column = 0
                 unit.batch += 1
+    if of.variant.has_tiles:
+        release_tiles()
 
 
 @inlined
@@ -95,8 +101,9 @@ def multiply_piece(of: Products, unit: Unit) -> None:
     for number in range(unit.first_block, unit.last_block):
         row = first_row(part, number)
         sums = unit.out + (row - unit.top) * part.block_row * of.bytes
-        block.a = rows_of(of, unit, row, first_row(part, number + 1) - row)
-        block.rest = 0
+        block.rows = first_row(part, number + 1) - row
+        block.a = rows_of(of, unit, row, block.rows)
+        block.rest = of.columns
         block.function = part.tall if number < part.tall_blocks else part.low
         for column in range(0, whole, of.columns):
             block.b = column_of(of, part, rhs, column)

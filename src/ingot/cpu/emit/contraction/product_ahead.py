@@ -76,7 +76,7 @@ def panels_at(of: Products, unit: Unit) -> Pointer:
 def multiply_packed(of: Products, unit: Unit) -> None:
     """Multiply a piece of k, panel by panel, row block by row block; then call the epilogue."""
     part = unit.part
-    if of.variant.is_dense:
+    if of.variant.packs_along:
         rows = first_row(part, unit.last_block) - unit.top
         pack_rows(of, unit, lhs_at(of, unit, unit.top), rows)
     else:
@@ -91,6 +91,7 @@ def multiply_packed(of: Products, unit: Unit) -> None:
         for number in range(unit.first_block, unit.last_block):
             row = first_row(part, number) - unit.top
             block.function = tall if number < part.tall_blocks else low
+            block.rows = part.low_rows + 1 if number < part.tall_blocks else part.low_rows
             block.a = unit.rows + packed_row(of, unit, number) * part.packed_lhs_row * of.bytes
             block.c = unit.out + (row * part.block_row + column) * of.bytes
             multiply_block(of, unit, block)
@@ -100,7 +101,7 @@ def multiply_packed(of: Products, unit: Unit) -> None:
 @inlined
 def packed_row(of: Products, unit: Unit, block: i64) -> i64:
     """Return the first packed row of a row block: rows along k, or a row for each k."""
-    if of.variant.is_dense:
+    if of.variant.packs_along:
         return first_row(unit.part, block) - unit.top
     return (block - unit.first_block) * unit.depth
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ingot.cpu.emit.contraction.product_parts import Block, Part, Products, Unit, micro_kernel
+from ingot.cpu.emit.contraction.tiles import shape_tiles
 from ingot.cpu.emit.driver_records import first_row
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
@@ -11,6 +12,10 @@ from ingot.llvm.values import Value
 from ingot.native.functions import inlined, vectors
 from ingot.native.pointers import Pointer, sizeof
 from ingot.native.types import i64
+
+
+ARGUMENTS = ("function", "a", "b", "c", "rest")
+"""What a micro-kernel takes of a block, itself first."""
 
 
 @inlined
@@ -48,7 +53,7 @@ def finish(unit: Unit, sums: Pointer, block: i64, last_block: i64) -> None:
 def _emit_block(f: FunctionBuilder, of: Products, unit: Value, block: Value) -> None:
     variant = of.variant
     part, depth, start = (Unit.c_layout.load(f, unit, name) for name in ("part", "depth", "start"))
-    function, a, b, c, rest = (Block.c_layout.load(f, block, name) for name in Block.c_layout.names)
+    function, a, b, c, rest = (Block.c_layout.load(f, block, name) for name in ARGUMENTS)
 
     def number(name: str) -> Value:
         return f.load(lt.I64, Part.c_layout.address(f, part, name), invariant=True)
@@ -80,6 +85,14 @@ def _emit_block(f: FunctionBuilder, of: Products, unit: Value, block: Value) -> 
 
 
 @vectors(_emit_block)
-def multiply_block(of: Products, unit: Unit, block: Block) -> None:
+def call_kernel(of: Products, unit: Unit, block: Block) -> None:
     """Call the micro-kernel of a register block."""
     ...
+
+
+@inlined
+def multiply_block(of: Products, unit: Unit, block: Block) -> None:
+    """Compute a register block."""
+    if of.variant.has_tiles:
+        shape_tiles(unit.shapes, block.rows, min(block.rest, of.columns))
+    call_kernel(of, unit, block)

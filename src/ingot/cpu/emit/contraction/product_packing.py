@@ -65,7 +65,7 @@ class _Packing:
     def packer(self, k: Span, *, is_lhs: bool) -> Packer:
         """Return what packs an operand: as it is, converted, or in words."""
         variant = self.variant
-        if variant.factors > 1 and self.of.packs_blocks:
+        if self.of.packs_words:
             is_shifted = is_lhs and self.of.is_shifted
             return WordPacker(self.emitter, variant, k, is_shifted=is_shifted)
         kind = _RowsTwice if variant.is_complex else Packer
@@ -113,7 +113,12 @@ class _Packing:
             index = i * row + (step if variant.is_dense else step * Dim.symbol("lhs_step"))
         operand = self.operand(self.of.operands[0], index, source)
         packer = self.packer(k, is_lhs=True)
-        pack = packer.rows if variant.is_dense or variant.is_complex else packer.across
+        if variant.is_dense or variant.is_complex:
+            pack = packer.rows
+        elif variant.packs_along:
+            pack = WordPacker(self.emitter, variant, k).transposed_rows
+        else:
+            pack = packer.across
         pack(operand, target, m, k, self.steps["packed_lhs_row"])
 
 

@@ -18,6 +18,7 @@ from ingot.cpu.emit.contraction.microkernel import (
     shared,
 )
 from ingot.cpu.emit.contraction.packing import cell_type
+from ingot.cpu.emit.contraction.tiles import TileKernel, TileShapes
 from ingot.cpu.emit.driver_records import DriverStart
 from ingot.emit.values.types import memory_type
 from ingot.hlo.dtype import DType
@@ -25,11 +26,14 @@ from ingot.kernel.contraction.product_blocks import LHS_BYTES, UNIT_TILE_BYTES
 from ingot.kernel.contraction.product_variant import ProductNumbers, ProductVariant
 from ingot.kernel.contraction.register_block import narrow_lanes
 from ingot.kernel.contraction.schedule import MAX_COLUMNS, PACK_BYTES
+from ingot.kernel.contraction.tiles import SIDE
 from ingot.kernel.contraction.unit_blocks import TILE_BYTES
 from ingot.llvm.types import Type
 from ingot.native.pointers import Pointer, Struct
 from ingot.native.types import Known, i64
 from ingot.support.records import record, replace
+
+Kernel = MicroKernel | DotProducts | TileKernel
 
 MAX_EPILOGUE_LANES = 128
 """Lanes of sums that an epilogue may read behind the last one."""
@@ -87,6 +91,11 @@ class Products(Known):
         return self.variant.operands is not None and not self.variant.is_dots
 
     @property
+    def packs_words(self) -> bool:
+        """Whether operands are packed into words of several factors."""
+        return self.packs_blocks and self.variant.factors > 1
+
+    @property
     def is_shifted(self) -> bool:
         """Whether bytes of the lhs are shifted, and panels begin with a row that corrects that."""
         return self.packs_blocks and self.variant.is_shifted
@@ -108,9 +117,9 @@ class Products(Known):
     @property
     def rows_bytes(self) -> int:
         """Bytes of the rows that a unit packs."""
-        if self.packs_blocks:
-            return PACK_BYTES * (1 + self.variant.is_complex)
-        return LHS_BYTES if self.variant.ahead else 0
+        if self.variant.ahead:
+            return LHS_BYTES
+        return PACK_BYTES * (1 + self.variant.is_complex) if self.packs_blocks else 0
 
 
 class Part(ProductNumbers, is_constant=True):
@@ -147,21 +156,28 @@ class Unit(Struct):
     tile: Pointer
     panels: Pointer
     rows: Pointer
+    shapes: TileShapes
 
 
 class Block(Struct):
-    """A register block: its micro-kernel, A, B, C, and its columns if it is not whole."""
+    """A register block: its micro-kernel, A, B, C, the columns from its first one on, its rows."""
 
     function: Pointer
     a: Pointer
     b: Pointer
     c: Pointer
     rest: i64
+    rows: i64
 
 
 @lru_cache(maxsize=MOST_SHARED)
-def micro_kernel(variant: ProductVariant, rows: int, columns: int) -> MicroKernel | DotProducts:
+def micro_kernel(variant: ProductVariant, rows: int, columns: int) -> Kernel:
     """Return the function that computes register blocks of `rows` and `columns`."""
+    if variant.has_tiles:
+        lhs, rhs = variant.operands or (variant.element, variant.element)
+        tiles = -(-rows // SIDE), -(-columns // SIDE)
+        signs = (lhs.is_signed, rhs.is_signed)
+        return TileKernel(cell_type(variant.element), signs, *tiles, variant.columns)
     if variant.is_dots:
         types = None if variant.operands is None else (*variant.operands, variant.element)
         found = shared_dots(cell_type(variant.element), variant.lanes, rows, columns)

@@ -4,16 +4,18 @@
 The lowest part is the first k's, as `MicroKernel.factors` takes them: bytes, 16-bit integers, or
 the bits of bf16. Positions along k count words here, sizes of spans elements.
 
-Invariant: what a last word has behind the depth is zero in the rhs.
+Invariant: what a last word has behind the depth is zero in the rhs. In tiles, so is what either
+operand has up to a whole step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.cpu.emit.contraction.packing import Packer, Span
+from ingot.cpu.emit.contraction.packing import SQUARE, Packer, Panels, Span
 from ingot.cpu.emit.contraction.words import INTEGERS, SHIFT, WORD_BITS, add_shifts
 from ingot.emit.values.indices import IndexValue
+from ingot.emit.values.squares import transpose
 from ingot.emit.values.values import ValueEmitter
 from ingot.kernel.contraction.product_variant import ProductVariant
 from ingot.kernel.expr import Expr
@@ -39,7 +41,71 @@ class WordPacker(Packer):
         self.factors = variant.factors
         self.part_bits = WORD_BITS // variant.factors
         self.is_shifted = is_shifted
+        self.has_tiles = variant.has_tiles
         self.left: IndexValue | None = None
+        self.behind: IndexValue | None = None
+
+    def panels(
+        self, operand: Expr, buffer: Value, n: Span, k: Span, layout: Panels
+    ) -> None:
+        """Pack columns of the rhs as `Packer.panels` does, and what tiles read behind the depth."""
+        super().panels(operand, buffer, n, k, layout)
+        if not self.has_tiles:
+            return
+        f, columns = self.f, layout.columns
+        words = f.iceildiv(k.count, self.factors)
+        end = f.imul(f.iceildiv(words, self.lanes), self.lanes)
+
+        def panel(first: Value) -> None:
+            start = f.gep(buffer, f.imul(first, layout.depth), self.cell)
+
+            def row(number: Value) -> None:
+                target = f.gep(start, f.imul(number, columns), self.cell)
+                f.store(f.zero(vector(self.cell, columns)), target, self.cell.alignment)
+
+            f.for_range(end, row, start=words)
+
+        f.for_range(n.count, panel, step=columns)
+
+    def transposed_rows(
+        self, operand: Expr, buffer: Value, m: Span, k: Span, row_step: IndexValue
+    ) -> None:
+        """Pack rows of an lhs that is dense along m, in squares that registers transpose.
+
+        Element (i, word) goes to `buffer[i * row_step + word]`; rows and words go up to a whole
+        square, those behind the depth are zeros.
+        """
+        f = self.f
+        step = SQUARE * self.factors
+        whole = f.imul(f.idiv(k.count, step), step)
+
+        def group(first: Value) -> None:
+            word = f.idiv(first, self.factors)
+
+            def square(position: Value, mask: Value | None) -> None:
+                lines = list[Value]()
+                for number in range(SQUARE):
+                    self.emitter.names[k.axis] = f.iadd(word, number)
+                    if self.behind is not None:
+                        self.left = f.isub(self.behind, number * self.factors)
+                    lines.append(self.evaluate(operand, m, position, SQUARE, mask))
+                self.left = None
+                for number, line in enumerate(transpose(f, lines)):
+                    row = f.imul(f.iadd(position, number), row_step)
+                    target = f.gep(buffer, f.iadd(row, word), self.cell)
+                    f.store(line, target, self.cell.alignment)
+
+            Packer.vectors(self, m.count, SQUARE, square)
+
+        f.for_range(whole, group, step=step)
+        end = f.imul(f.iceildiv(k.count, self.lanes * self.factors), self.lanes * self.factors)
+
+        def rest(first: Value) -> None:
+            self.behind = f.isub(k.count, first)
+            group(first)
+            self.behind = None
+
+        f.for_range(end, rest, start=whole, step=step)
 
     def steps(self, k: Span, body: Callable[[Value], None]) -> None:
         """Run `body` for the words along k: whole ones, then the one that is not, if there is."""

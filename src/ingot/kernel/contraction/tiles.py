@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plain products of tiles: bf16 and bytes on CPUs with AMX, whose registers hold matrices.
+
+A tile holds 16 rows of 16 words; one instruction multiplies two of them and adds the product to a
+third. A register block is two by two tiles of sums. Both operands are packed: rows of the lhs as
+words along k, the rhs as panels of words, both with zeros behind the depth. Asked by
+`kernel.contraction.product`; `cpu.emit.contraction.tiles` emits the micro-kernels.
+
+Invariant: a sum adds its products in groups of 16 words, whatever the blocks.
+Source: Intel, "Architecture Instruction Set Extensions Programming Reference", chapter 3.
+"""
+
+from __future__ import annotations
+
+from ingot.hlo.dtype import F32
+from ingot.kernel.contraction.product_blocks import MIN_ROWS_AHEAD, round_up
+from ingot.kernel.contraction.product_operands import PlainOperands
+from ingot.kernel.contraction.product_variant import BYTES_OF_WORD
+from ingot.kernel.contraction.register_block import EvenBlocks
+from ingot.kernel.contraction.schedule import PACK_BYTES, ContractionSchedule
+from ingot.kernel.contraction.unit_blocks import CHUNK_PRODUCTS, TILE_BYTES, even, multiple
+from ingot.llvm.machine_model import Vectors
+
+SIDE, WORD_BYTES = 16, 4
+"""Rows of a tile, which are as many as the words of a row; bytes of a word."""
+
+BLOCK_ROWS = 2 * SIDE
+"""Most rows of a register block."""
+
+MOST_COLUMNS = TILE_BYTES // (MIN_ROWS_AHEAD * WORD_BYTES)
+"""Columns of a unit whose sums all wait for an epilogue."""
+
+CHUNK_WORDS = 4 * CHUNK_PRODUCTS
+"""Products of words in a chunk at least."""
+
+MAX_TILE_DEPTH = 512
+"""Words of k that are multiplied in one go: a panel of so many stays in the L1 cache."""
+
+MIN_TILE_ROWS, MIN_TILE_COLUMNS, MIN_TILE_WORDS = 4, 16, 8
+"""Rows, columns, and words of k of the smallest products of tiles."""
+
+
+def suits_tiles(given: PlainOperands, vectors: Vectors) -> bool:
+    """Whether a product is one of tiles."""
+    m, n, k = given.sizes
+    factors = given.word_factors
+    has_types = factors == BYTES_OF_WORD or (factors > 1 and given.cell is F32)
+    is_large = m >= MIN_TILE_ROWS and n >= MIN_TILE_COLUMNS and k >= MIN_TILE_WORDS * factors
+    are_dense = all(1 in (item.free, item.inner) for item in (given.lhs, given.rhs))
+    return vectors.has_tiles and has_types and is_large and are_dense
+
+
+def tile_blocks(given: PlainOperands) -> tuple[EvenBlocks, ContractionSchedule]:
+    """Return the register blocks of a product of tiles, and its schedule."""
+    m, n, k = given.sizes
+    batch = given.kernel.batch.extent
+    assert isinstance(batch, int), "the extents are known"
+    row_blocks = -(-m // BLOCK_ROWS)
+    blocks = EvenBlocks(SIDE, min(2, -(-n // SIDE)), row_blocks, *divmod(m, row_blocks))
+    words = -(-k // given.word_factors)
+    depth = round_up(-(-words // -(-words // MAX_TILE_DEPTH)), SIDE)
+    fitting = multiple(PACK_BYTES // (depth * WORD_BYTES), blocks.columns)
+    n_block = even(n, min(fitting, MOST_COLUMNS), blocks.columns)
+    units = batch * -(-n // n_block)
+    grain = max(1, CHUNK_WORDS // (m * n_block * words))
+    schedule = ContractionSchedule(
+        swapped=False,
+        lanes=SIDE,
+        rows=blocks.rows,
+        columns=blocks.columns,
+        m_block=row_blocks * blocks.rows,
+        n_block=n_block,
+        k_block=depth * given.word_factors,
+        pack_lhs=True,
+        rhs="packed" if given.rhs.free == 1 else "transposed",
+        store_direct=False,
+        units=units,
+        grain=grain,
+        chunks=-(-units // grain),
+    )
+    return blocks, schedule
+
+
+def is_packed_ahead(given: PlainOperands) -> bool:
+    """Whether there are enough rows to pack the whole rhs before."""
+    return given.sizes[0] >= MIN_ROWS_AHEAD
