@@ -13,7 +13,7 @@ import pytest
 from ingot.llvm.builder import ModuleBuilder, Value
 from ingot.llvm.intrinsics import INTRINSICS
 from ingot.llvm.jit import assembly
-from ingot.llvm.target import CPU_LEVELS, TargetSpec
+from ingot.llvm.target import CPU_LEVELS, TILE_FEATURES, TargetSpec
 from ingot.llvm.types import (
     BF16,
     F16,
@@ -126,6 +126,14 @@ OTHERS: dict[str, list[tuple[Type, list[object]]]] = {
         ]
         for bits in (128, 256, 512)
     },
+    "x86.ldtilecfg": [(VOID, [PTR])],
+    "x86.tilerelease": [(VOID, [])],
+    "x86.tilezero": [(VOID, [(I8, 0)])],
+    **{f"x86.{name}64": [(VOID, [(I8, 7), PTR, I64])] for name in ("tileloadd", "tilestored")},
+    **{
+        f"x86.tdp{name}": [(VOID, [(I8, 0), (I8, 1), (I8, 2)])]
+        for name in ("bf16ps", "bssd", "bsud", "busd", "buud")
+    },
     "x86.sse2.pause": [(VOID, [])],
     "readcyclecounter": [(I64, [])],
     "wasm.memory.grow": [(I32, [(I32, 0), I32])],
@@ -204,7 +212,8 @@ def emit(name: str, architecture: str) -> str:
 def _with_all_features() -> TargetSpec:
     """Return the widest level with what its CPUs may have, whatever this machine has."""
     level = CPU_LEVELS["avx512"]
-    features = ",".join([level.features, *(f"+{name}" for name in level.optional)])
+    names = (*level.optional, *sorted(TILE_FEATURES))
+    features = ",".join([level.features, *(f"+{name}" for name in names)])
     return replace(TargetSpec.at_level("avx512"), features=features)
 
 

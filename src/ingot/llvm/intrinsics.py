@@ -129,9 +129,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_family("void", "llvm.x86.", "tilerelease", (), _X86),
     **_family("void i8", "llvm.x86.", "tilezero", (), _X86),
     **_family("void i8 p0 i64", "llvm.x86.", "tileloadd64 tilestored64", (), _X86),
-    **_family(
-        "void i8 i8 i8", "llvm.x86.", "tdpbf16ps tdpbssd tdpbsud tdpbusd tdpbuud", (), _X86
-    ),
+    **_family("void i8 i8 i8", "llvm.x86.", "tdpbf16ps tdpbssd tdpbsud tdpbusd tdpbuud", (), _X86),
     "llvm.x86.avx2.permd": Intrinsic("v8i32 v8i32 v8i32", (), _X86),
     "llvm.x86.avx512.permvar.di.512": Intrinsic("v8i64 v8i64 v8i64", (), _X86),
     "llvm.x86.avx512.pternlog.d.512": Intrinsic("v16i32 v16i32 v16i32 v16i32 i32", (), _X86),

@@ -11,10 +11,9 @@ Rows are divided into blocks of two heights that differ by one, `tall` and `low`
 block is left over, which would leave registers unused.
 
 Rows of the lhs that lie a multiple of 4096 bytes apart are *crowded*: they share one set of the L1
-cache. A large product with crowded rows packs both operands: the whole rhs once, in a phase before
-the products (`ProductVariant.ahead`), and the rows of each unit side by side before they are
-multiplied. Complex operands, and operands whose type is not that of the sums, are both packed by
-each unit.
+cache. A large product with crowded rows packs both operands once, in a phase before the products
+(`ProductVariant.ahead`). So does a large product in tiles (`tiles`). Other complex operands, and
+operands whose type is not that of the sums, are both packed by each unit.
 
 Invariant: each sum adds its products in order of k, as in every other contraction kernel.
 """
@@ -201,8 +200,9 @@ class _Division:
 
     def out_steps(self, blocks: Blocks) -> tuple[int, int, int]:
         """Return `out_batch`, `out_row` and `block_row` of sums that an epilogue takes."""
-        has_partial_sums = self.variant.ahead or self.depth < self.given.sizes[2]
-        return 0, blocks.n_block, blocks.n_block if has_partial_sums else 0
+        if self.variant.ahead:
+            return 0, blocks.group_columns, blocks.group_columns
+        return 0, blocks.n_block, blocks.n_block if self.depth < self.given.sizes[2] else 0
 
     def parameters(self, blocks: Blocks, sums: tuple[int, int, int] | None) -> dict[str, int]:
         """Return `ProductNumbers` but `rhs_step`; `sums`: steps of sums that are the result."""
@@ -231,7 +231,12 @@ class _Division:
             "column_units": blocks.column_units,
             "units": blocks.units,
             "grain": blocks.grain,
+            "group_columns": blocks.group_columns,
             "packed_columns": blocks.packed_columns,
+            "packed_block": blocks.packed_block,
+            "lhs_start": blocks.lhs_start,
+            "rhs_chunks": blocks.rhs_chunks,
+            "pack_blocks": blocks.pack_blocks,
             "packed_lhs_row": blocks.packed_lhs_row
             or _packed_lhs_row(variant, even, panel_depth, is_crowded=is_crowded),
         }

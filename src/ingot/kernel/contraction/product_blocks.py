@@ -24,16 +24,21 @@ with a transposed rhs 128x1000x1024 0.7, 64x768x3072 1.03, 48x3000x1024 1.08 (AV
 2026-11-28)."""
 
 LHS_BYTES = L2_BYTES * 3 // 8
-"""Bytes of a unit's packed lhs: it lies on the stack and stays in the L2 cache."""
+"""Bytes of a unit's packed lhs, which stays in the L2 cache."""
 
 UNIT_TILE_BYTES = L2_BYTES // 4
 """Bytes of a unit's sums that wait for an epilogue: with the lhs they stay in the L2 cache."""
 
+SQUARE = 8
+"""Side of the squares that packing transposes in registers; LLVM is slow at larger ones. They are
+written whole."""
+
 UNITS_AHEAD = 8
 """Units of such a product at least, if it has enough rows or columns."""
 
-PACK_COLUMNS = 128
-"""Columns of the rhs that one chunk packs ahead."""
+PACK_COLUMNS, PACK_ROWS = 128, 128
+"""Columns of the rhs that one chunk packs ahead, and rows of an lhs that is dense along k. Of one
+that is dense along its rows a chunk packs those of a unit: runs along rows are long then."""
 
 
 @record
@@ -43,9 +48,10 @@ class Blocks:
     Attributes:
         unit_row_blocks, n_block, row_units, column_units, units, grain: see
             `product_variant.ProductNumbers`.
-        packed_columns, packed_lhs_row: see there; 0 where nothing is packed ahead.
-        pack_chunks: number of chunks of the phase that packs the rhs ahead.
-        scratch_bytes: bytes of the rhs that is packed ahead.
+        group_columns, packed_columns, packed_lhs_row, packed_block, lhs_start, rhs_chunks,
+            pack_blocks: see there; 0 where nothing is packed ahead.
+        pack_chunks: number of chunks of the phase that packs ahead.
+        scratch_bytes: bytes of what is packed ahead.
     """
 
     unit_row_blocks: int
@@ -54,8 +60,13 @@ class Blocks:
     column_units: int
     units: int
     grain: int
+    group_columns: int = 0
     packed_columns: int = 0
     packed_lhs_row: int = 0
+    packed_block: int = 0
+    lhs_start: int = 0
+    rhs_chunks: int = 0
+    pack_blocks: int = 0
     pack_chunks: int = 0
     scratch_bytes: int = 0
 
@@ -97,21 +108,29 @@ def blocks_ahead(
     if variant.packs_along:
         # One vector more keeps rows whose depth is a power of two out of each other's cache sets.
         lhs_row = round_up(steps, lanes) + lanes
-        block_cells = lhs_row * even.rows
+        block_cells = lhs_row * round_up(even.rows, SQUARE)
     else:
         lhs_row = round_up(even.rows, lanes)
         block_cells = lhs_row * steps
+    pieces, panels = -(-k // depth), -(-n // columns)
     fitting = max(1, LHS_BYTES // (block_cells * cell_bytes))
     unit_row_blocks = -(-row_blocks // -(-row_blocks // fitting))
     row_units = -(-row_blocks // unit_row_blocks)
-    panels = -(-n // columns)
     column_units = min(panels, -(-UNITS_AHEAD // (batch * row_units)))
+    group = panels
     if has_epilogue:
         row_bytes = columns * cell_bytes * unit_row_blocks * even.rows
-        column_units = max(column_units, -(-panels // max(1, UNIT_TILE_BYTES // row_bytes)))
-    n_block = -(-panels // column_units) * columns
+        group = max(1, UNIT_TILE_BYTES // row_bytes)
+    if pieces > 1:
+        # The sums of all pieces wait together.
+        column_units = max(column_units, -(-panels // group))
+    unit_panels = -(-panels // column_units)
+    n_block = unit_panels * columns
     column_units = -(-n // n_block)
-    pieces, packed_columns = -(-k // depth), panels * columns
+    pack_blocks = max(1, PACK_ROWS // even.rows) if variant.packs_along else unit_row_blocks
+    rhs_chunks = batch * pieces * -(-n // PACK_COLUMNS)
+    rhs_cells = batch * pieces * panels * columns * round_up(steps, lanes)
+    lhs_cells = batch * pieces * row_blocks * block_cells
     return Blocks(
         unit_row_blocks,
         n_block,
@@ -119,10 +138,15 @@ def blocks_ahead(
         column_units,
         batch * row_units * column_units,
         1,
-        packed_columns,
+        min(group, unit_panels) * columns,
+        panels * columns,
         lhs_row,
-        batch * pieces * -(-n // PACK_COLUMNS),
-        batch * pieces * packed_columns * round_up(steps, lanes) * cell_bytes,
+        block_cells,
+        rhs_cells,
+        rhs_chunks,
+        pack_blocks,
+        rhs_chunks + batch * pieces * -(-row_blocks // pack_blocks),
+        (rhs_cells + lhs_cells) * cell_bytes,
     )
 
 

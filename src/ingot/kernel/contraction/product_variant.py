@@ -35,9 +35,13 @@ class ProductNumbers(RowBlocks, is_constant=True):
     `rhs_step` goes from k to k, or from n to n in a transposed rhs; `rhs_column` from n to n.
     `out_row` goes from row to row of sums in a row block, `block_row` from row block to row block,
     for each row (0 where an epilogue takes each row block's sums before the next). A unit has
-    `unit_row_blocks` row blocks and `n_block` columns. Where the rhs is packed ahead, each piece of
-    k has `packed_columns` columns in whole panels. Rows of a packed lhs are `packed_lhs_row`
+    `unit_row_blocks` row blocks and `n_block` columns. Rows of a packed lhs are `packed_lhs_row`
     elements apart, or the elements of each k if it is packed across.
+
+    Where operands are packed ahead, an epilogue takes the sums of `group_columns` columns at a
+    time. Each piece of k has `packed_columns` columns in whole panels, and row blocks of
+    `packed_block` elements, from element `lhs_start` of the scratch on. The first `rhs_chunks`
+    chunks pack the rhs; others pack `pack_blocks` row blocks each.
     """
 
     lhs_batch: i64
@@ -59,8 +63,13 @@ class ProductNumbers(RowBlocks, is_constant=True):
     column_units: i64
     units: i64
     grain: i64
-    packed_columns: i64
     packed_lhs_row: i64
+    group_columns: i64
+    packed_columns: i64
+    packed_block: i64
+    lhs_start: i64
+    rhs_chunks: i64
+    pack_blocks: i64
 
 
 @record
@@ -73,8 +82,8 @@ class ProductVariant:
         rhs: how the rhs is read.
         is_dense: whether the lhs has step 1 along k.
         vectors: vectors of a row of register blocks; columns of dot products.
-        ahead: whether the rhs is packed by a phase of its own, and the lhs too.
-        operands: types of lhs and rhs where each unit packs both.
+        ahead: whether both operands are packed by a phase of their own.
+        operands: types of lhs and rhs where they are packed and not of the sums' type.
         factors: how many factors a packed word holds: two of 16 bits, or four of 8.
         has_tiles: whether words are multiplied in tiles (`kernel.contraction.tiles`).
         rows, depth: of matrices that one register block holds; 0 if they may be any.

@@ -19,15 +19,13 @@ from ingot.emit.values.squares import transpose
 from ingot.emit.values.types import register_type
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dtype import PRED, DType
+from ingot.kernel.contraction.product_blocks import SQUARE
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 from ingot.support.records import record
-
-SQUARE = 8
-"""Side of the squares that are transposed in registers; LLVM is slow at larger ones."""
 
 
 def cell_type(accumulate: DType) -> Type:

@@ -13,7 +13,6 @@ from ingot.native.functions import inlined, vectors
 from ingot.native.pointers import Pointer, sizeof
 from ingot.native.types import i64
 
-
 ARGUMENTS = ("function", "a", "b", "c", "rest")
 """What a micro-kernel takes of a block, itself first."""
 

@@ -22,7 +22,7 @@ from ingot.cpu.emit.contraction.tiles import TileKernel, TileShapes
 from ingot.cpu.emit.driver_records import DriverStart
 from ingot.emit.values.types import memory_type
 from ingot.hlo.dtype import DType
-from ingot.kernel.contraction.product_blocks import LHS_BYTES, UNIT_TILE_BYTES
+from ingot.kernel.contraction.product_blocks import UNIT_TILE_BYTES
 from ingot.kernel.contraction.product_variant import ProductNumbers, ProductVariant
 from ingot.kernel.contraction.register_block import narrow_lanes
 from ingot.kernel.contraction.schedule import MAX_COLUMNS, PACK_BYTES
@@ -117,9 +117,8 @@ class Products(Known):
     @property
     def rows_bytes(self) -> int:
         """Bytes of the rows that a unit packs."""
-        if self.variant.ahead:
-            return LHS_BYTES
-        return PACK_BYTES * (1 + self.variant.is_complex) if self.packs_blocks else 0
+        is_packed = self.packs_blocks and not self.variant.ahead
+        return PACK_BYTES * (1 + self.variant.is_complex) if is_packed else 0
 
 
 class Part(ProductNumbers, is_constant=True):

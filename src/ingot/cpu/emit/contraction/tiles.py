@@ -18,7 +18,7 @@ from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value
 from ingot.native.functions import inlined, vectors
-from ingot.native.pointers import Pointer, Struct
+from ingot.native.pointers import Struct
 from ingot.native.types import i64
 from ingot.support.records import record
 

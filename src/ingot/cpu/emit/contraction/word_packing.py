@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.cpu.emit.contraction.packing import SQUARE, Packer, Panels, Span
+from ingot.cpu.emit.contraction.packing import Packer, Panels, Span
 from ingot.cpu.emit.contraction.words import INTEGERS, SHIFT, WORD_BITS, add_shifts
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.squares import transpose
 from ingot.emit.values.values import ValueEmitter
+from ingot.kernel.contraction.product_blocks import SQUARE
 from ingot.kernel.contraction.product_variant import ProductVariant
 from ingot.kernel.expr import Expr
 from ingot.llvm import types as lt
@@ -45,9 +46,7 @@ class WordPacker(Packer):
         self.left: IndexValue | None = None
         self.behind: IndexValue | None = None
 
-    def panels(
-        self, operand: Expr, buffer: Value, n: Span, k: Span, layout: Panels
-    ) -> None:
+    def panels(self, operand: Expr, buffer: Value, n: Span, k: Span, layout: Panels) -> None:
         """Pack columns of the rhs as `Packer.panels` does, and what tiles read behind the depth."""
         super().panels(operand, buffer, n, k, layout)
         if not self.has_tiles:
