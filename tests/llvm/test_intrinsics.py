@@ -126,7 +126,7 @@ OTHERS: dict[str, list[tuple[Type, list[object]]]] = {
         ]
         for bits in (128, 256, 512)
     },
-    "x86.ldtilecfg": [(VOID, [PTR])],
+    **{f"x86.{name}": [(VOID, [PTR])] for name in ("sse.stmxcsr", "sse.ldmxcsr", "ldtilecfg")},
     "x86.tilerelease": [(VOID, [])],
     "x86.tilezero": [(VOID, [(I8, 0)])],
     **{f"x86.{name}64": [(VOID, [(I8, 7), PTR, I64])] for name in ("tileloadd", "tilestored")},

@@ -125,7 +125,7 @@ INTRINSICS: dict[str, Intrinsic] = {
         )
         for bits in (128, 256, 512)
     },
-    **_family("void p0", "llvm.x86.", "ldtilecfg", (), _X86),
+    **_family("void p0", "llvm.x86.", "sse.stmxcsr sse.ldmxcsr ldtilecfg", (), _X86),
     **_family("void", "llvm.x86.", "tilerelease", (), _X86),
     **_family("void i8", "llvm.x86.", "tilezero", (), _X86),
     **_family("void i8 p0 i64", "llvm.x86.", "tileloadd64 tilestored64", (), _X86),

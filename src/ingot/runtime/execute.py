@@ -19,6 +19,7 @@ from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer
 from ingot.native.types import i32, i64
 from ingot.runtime.allocator import allocate, free
+from ingot.runtime.float_modes import begin_plain, end_plain
 from ingot.runtime.interrupts import begin_watch, end_watch
 from ingot.runtime.records import Buffers, Dims, Meeting, Program, Runtime
 
@@ -61,7 +62,9 @@ def execute_on(
         arena = allocate(arena_bytes)
         if arena is None:
             return OUT_OF_MEMORY
+    modes = begin_plain()
     status = program.run(runtime, inputs, outputs, arena, sizes, program.constants)
+    end_plain(modes)
     if unlikely(status != 0):
         leave_meeting(runtime)
     free(arena)

@@ -20,6 +20,7 @@ from ingot.native.functions import exported, inlined, native
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Atomic, Pointer
 from ingot.native.types import i32, i64
+from ingot.runtime.float_modes import PLAIN, set_float_modes
 from ingot.runtime.records import ChunkFunction, Pool
 from ingot.runtime.sync import EVERYBODY, futex_wait, futex_wake, pause, try_lock, unlock, wait_step
 from ingot.runtime.threads import start_detached
@@ -90,6 +91,8 @@ def sleep(pool: Pool, seen: i64) -> None:
 @native
 def work(argument: Pointer) -> Pointer | None:
     """Wait for a new epoch and help with it, forever."""
+    # A thread begins with the modes of the one that has started it.
+    set_float_modes(PLAIN)
     pool = Pool.at(argument)
     number = pool.next_worker.fetch_add(1)
     seen: i64 = 0
