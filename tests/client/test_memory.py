@@ -244,7 +244,7 @@ def test_a_program_leaves_nothing_behind(work, count) -> None:
     tracemalloc.start(1)
     try:
         found = []
-        for first in (3000, 4000, 5000):
+        for first in (3000, 4000, 5000, 6000):
             for number in range(first, first + count):
                 work(number)
             forget()
@@ -252,9 +252,10 @@ def test_a_program_leaves_nothing_behind(work, count) -> None:
     finally:
         tracemalloc.stop()
     # A program that leaves something leaves it each time. A hash table of the whole process that
-    # grows between two of the readings (2 MB: Python's interned strings) does so once.
+    # grows between two of the readings (2 MB: Python's interned strings) does so once. Tables of
+    # constant size hold other strings and numbers each time: up to 170 blocks more or fewer.
     grown = [(after[0] - now[0], after[1] - now[1]) for now, after in pairwise(found)]
-    assert min(blocks for blocks, _ in grown) < count / 2
+    assert min(blocks for blocks, _ in grown) < count
     assert min(size for _, size in grown) < 200 * count + (64 << 10)
 
 
