@@ -63,7 +63,8 @@ class Vectors:
         most: registers that one value may take.
         has_bf16_pairs: whether products of bf16 are added to f32 two at a time.
         has_byte_quads: whether products of bytes are added to s32 four at a time.
-        has_tiles: whether tiles of bf16 or bytes are multiplied by one instruction.
+        has_tiles, has_bf16_tiles: whether tiles of bytes, and of bf16, are multiplied by one
+            instruction.
     """
 
     bits: int
@@ -72,6 +73,7 @@ class Vectors:
     has_bf16_pairs: bool = False
     has_byte_quads: bool = False
     has_tiles: bool = False
+    has_bf16_tiles: bool = False
 
     @staticmethod
     def of(target: TargetSpec) -> Vectors:
@@ -155,6 +157,7 @@ def _vectors_of(target: TargetSpec) -> Vectors:
         has_bf16_pairs=target.has_bf16_pairs,
         has_byte_quads=target.has_byte_quads,
         has_tiles=target.has_tiles,
+        has_bf16_tiles=target.has_bf16_tiles,
     )
 
 

@@ -171,9 +171,12 @@ class TargetSpec:
 
     @property
     def has_bf16_pairs(self) -> bool:
-        """Whether products of bf16 are faster in pairs than converted to f32."""
+        """Whether products of bf16 may be made in pairs, and are faster so than converted to f32.
+
+        A denormal counts as zero in pairs and in tiles.
+        """
         has = self.has_avx512 and "avx512bf16" in self.feature_set
-        return has and self.cpu not in SLOW_BF16_PAIRS
+        return has and self.contracts and self.cpu not in SLOW_BF16_PAIRS
 
     @property
     def has_byte_quads(self) -> bool:
@@ -185,8 +188,13 @@ class TargetSpec:
 
     @property
     def has_tiles(self) -> bool:
-        """Whether tiles of bf16 and of bytes are multiplied by one instruction (AMX)."""
+        """Whether tiles of bytes are multiplied by one instruction (AMX)."""
         return self.has_avx512 and self.feature_set >= TILE_FEATURES
+
+    @property
+    def has_bf16_tiles(self) -> bool:
+        """Whether tiles of bf16 may be multiplied so; a denormal counts as zero in them."""
+        return self.has_tiles and self.contracts
 
     @property
     def vector_bits(self) -> int:

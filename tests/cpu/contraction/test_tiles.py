@@ -23,7 +23,7 @@ from ingot.support.records import replace
 
 HAS_TILES = TargetSpec.host().has_tiles
 on_tiles = pytest.mark.skipif(not HAS_TILES, reason="this CPU has no AMX")
-TILES = Vectors(512, 32, has_tiles=True)
+TILES = Vectors(512, 32, has_tiles=True, has_bf16_tiles=True)
 NUMPY = {"bf16": ml_dtypes.bfloat16, "s8": np.int8, "u8": np.uint8}
 SUMS = {"bf16": "f32", "s8": "s32", "u8": "s32"}
 SIZES = [
@@ -174,6 +174,16 @@ def test_threads_do_not_change_the_bits(generator):
         for threads in (1, 2)
     ]
     np.testing.assert_array_equal(found[0], found[1])
+
+
+@on_tiles
+def test_exact_arithmetic_keeps_denormals(generator):
+    x = np.full((40, 64), 1e-39, NUMPY["bf16"])
+    y = np.full((64, 40), 4.0, NUMPY["bf16"])
+    executable = compile(program(("bf16", "bf16"), (40, 40, 64)), fp="exact")
+    assert not tile_parts(executable)
+    expected = x.astype(float) @ y.astype(float)
+    np.testing.assert_allclose(executable(x, y), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

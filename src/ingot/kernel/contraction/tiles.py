@@ -53,8 +53,8 @@ def suits_tiles(given: PlainOperands, vectors: Vectors) -> bool:
     """Whether a product is one of tiles."""
     m, n, k = given.sizes
     factors = given.word_factors
-    has_types = factors == BYTES_OF_WORD or (factors > 1 and given.cell is F32)
-    if not (vectors.has_tiles and has_types):
+    is_float = factors > 1 and given.cell is F32
+    if not (vectors.has_bf16_tiles if is_float else vectors.has_tiles and factors == BYTES_OF_WORD):
         return False
     least = MIN_TILE_ROWS if given.rhs.free == 1 else MIN_TRANSPOSED_ROWS
     is_large = m >= least and n >= MIN_TILE_COLUMNS and k >= MIN_TILE_WORDS * factors
