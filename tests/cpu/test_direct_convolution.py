@@ -278,3 +278,28 @@ def test_without_padding_the_image_is_read_in_place() -> None:
 )
 def test_what_has_code_of_its_own(case: Case) -> None:
     assert _plan(case.module()) is None
+
+
+@pytest.mark.parametrize("element", ["bf16", "f16", "u8"])
+def test_converted_operands_are_kernels_before_the_drivers(element, generator):
+    sums = "f32" if element == "u8" else element
+    program = ingot.parse_hlo(f"""\
+HloModule narrow
+
+ENTRY e {{
+  x = {element}[2,11,13,16] parameter(0)
+  w = {sums}[3,3,16,24] parameter(1)
+  c = {sums}[2,11,13,16] convert(x)
+  ROOT y = {sums}[2,11,13,24] convolution(c, w), window={{size=3x3 pad=1_1x1_1}}, \
+dim_labels=b01f_01io->b01f
+}}
+""")
+    executable = ingot.compile(program)
+    assert [item.strategy for item in executable.kernels][-1] == "direct convolution"
+    image, taps = (item.shape for item in program.entry.parameters)
+    x = (4 * generator.standard_normal(image.static_dims)).astype(image.dtype.numpy)
+    w = generator.standard_normal(taps.static_dims).astype(taps.dtype.numpy)
+    expected = np.asarray(ingot.evaluate(program, x, w), np.float64)
+    np.testing.assert_allclose(
+        np.asarray(executable(x, w), np.float64), expected, rtol=2**-7, atol=1e-3
+    )

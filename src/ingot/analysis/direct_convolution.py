@@ -19,9 +19,10 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 
 from ingot.analysis.convolution_phases import MAX_PHASES, has_phases, phases_of
+from ingot.analysis.filter_gradient import is_of_filter
 from ingot.analysis.library import ELEMENTS, VECTORS, driver_vector_bits
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import BF16, F16, F32
+from ingot.hlo.dtype import BF16, F16, F32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.hlo.window import WindowDimension, window_elements
@@ -311,14 +312,33 @@ def runs_whole(convolution: Instruction) -> bool:
 
     It reads operands from memory, so what converts them is a kernel before it.
     """
-    kinds = {item.shape.dtype for item in (convolution, *convolution.operands)}
+    kinds = _kinds(convolution)
     return len(kinds) == 1 and kinds <= {*ELEMENTS} and _is_taken(convolution)
 
 
-def runs_whole_in_f32(convolution: Instruction) -> bool:
-    """Whether the driver runs a convolution of narrow floats whole, once converted to f32."""
-    kinds = {item.shape.dtype for item in (convolution, *convolution.operands)}
-    return kinds <= {F32, BF16, F16} and kinds != {F32} and _is_taken(convolution)
+def is_driven(convolution: Instruction) -> bool:
+    """Whether a driver runs a convolution: it reads its operands from memory, as `runs_whole`."""
+    kinds = _kinds(convolution)
+    return len(kinds) == 1 and kinds <= {*ELEMENTS} and _has_driver(convolution)
+
+
+def is_driven_in_f32(convolution: Instruction) -> bool:
+    """Whether a driver runs a convolution of narrow floats, once converted to f32."""
+    kinds = _kinds(convolution)
+    return kinds <= {F32, BF16, F16} and kinds != {F32} and _has_driver(convolution)
+
+
+def _kinds(convolution: Instruction) -> set[DType]:
+    return {item.shape.dtype for item in (convolution, *convolution.operands)}
+
+
+def _has_driver(convolution: Instruction) -> bool:
+    """Whether a driver takes a convolution of f32 of these sizes."""
+    window = convolution.as_(ConvolutionAttributes).window
+    is_dense = all(one.base_dilation == 1 for one in window)
+    if is_of_filter(convolution):
+        return is_dense
+    return (is_dense or has_phases(window)) and _is_driven(convolution)
 
 
 def moves_features(convolution: Instruction) -> bool:
@@ -332,7 +352,7 @@ def moves_features(convolution: Instruction) -> bool:
     labels = (given.labels.lhs, given.labels.rhs, given.labels.output)
     is_canonical = labels == (f"b{digits}f", f"{digits}io", f"b{digits}f")
     is_dense = all(one.base_dilation == 1 for one in given.window)
-    kinds = {item.shape.dtype for item in (convolution, *convolution.operands)}
+    kinds = _kinds(convolution)
     is_plain = len(kinds) == 1 and kinds <= {*ELEMENTS} and given.feature_group_count == 1
     line = convolution.shape.dims[-2]
     if not (is_canonical and is_dense and is_plain and isinstance(line, int)):

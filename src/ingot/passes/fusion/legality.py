@@ -10,7 +10,7 @@ Invariant: a group that these rules allow has a kernel.
 
 from __future__ import annotations
 
-from ingot.analysis.direct_convolution import moves_features, runs_whole
+from ingot.analysis.direct_convolution import is_driven, moves_features
 from ingot.analysis.frames import ONE, Frame, grid_of
 from ingot.analysis.in_place import reads_in_time
 from ingot.analysis.scans import is_scan
@@ -165,8 +165,8 @@ def is_way_into(group: Group, producer: Instruction) -> bool:
     return any(user is not None and producer in user.operands for user in ways)
 
 
-def _runs_whole(contraction: Instruction) -> bool:
-    return contraction.opcode == "convolution" and runs_whole(contraction)
+def _has_driver(contraction: Instruction) -> bool:
+    return contraction.opcode == "convolution" and is_driven(contraction)
 
 
 def _is_rounded(operand: Instruction, dot: Instruction) -> bool:
@@ -196,7 +196,7 @@ def reads_from_memory(group: Group, user: Instruction, producer: Instruction) ->
         return False
     if is_way_in(group, user):
         assert group.dot is not None, "a way in leads to a contraction"
-        if group.dot.shape.dtype.is_complex or _runs_whole(group.dot):
+        if group.dot.shape.dtype.is_complex or _has_driver(group.dot):
             # The library runs it, and reads its operands from memory.
             return True
         return producer.opcode not in CONTRACTIONS[group.dot.opcode] or _is_rounded(

@@ -23,10 +23,9 @@ from collections.abc import Sequence
 from itertools import groupby, product
 
 from ingot.analysis.convolution_phases import Phase, has_phases, phases_of
-from ingot.analysis.direct_convolution import has_many_phases, runs_whole, runs_whole_in_f32
+from ingot.analysis.direct_convolution import has_many_phases, runs_whole
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
@@ -51,8 +50,6 @@ class ConvolutionPhases(Expander):
         """Return the dense convolutions joined; the op itself where that does not pay."""
         if any(0 in value.shape.dims for value in (op, *op.operands)):
             return op
-        if runs_whole_in_f32(op):
-            return _in_f32(op)
         dimensions = _dimensions(op) if has_many_phases(op) or _pays(op) else None
         return op if dimensions is None else _dense(op, dimensions)
 
@@ -70,20 +67,6 @@ def _pays(convolution: Instruction) -> bool:
 
 def _int(size: object) -> int:
     return size if isinstance(size, int) else 1
-
-
-def _in_f32(convolution: Instruction) -> Instruction:
-    """Return a convolution of f32 operands, with its result converted back."""
-    build = Builder(convolution.computation, convolution.metadata)
-    made = convolution.computation.add(
-        "convolution",
-        tuple(build.convert_to(operand, F32) for operand in convolution.operands),
-        convolution.attributes,
-        shape=convolution.shape.with_dtype(F32),
-        name=convolution.name,
-        metadata=convolution.metadata,
-    )
-    return build.convert_to(made, convolution.shape.dtype)
 
 
 @record

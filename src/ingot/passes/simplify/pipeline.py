@@ -35,6 +35,7 @@ from ingot.passes.simplify.constant_folding import ConstantFolding
 from ingot.passes.simplify.convolution_filters import ConvolutionFilterSlicer
 from ingot.passes.simplify.convolution_operands import ConvOperandSwapper
 from ingot.passes.simplify.convolution_phases import ConvolutionPhases
+from ingot.passes.simplify.convolution_types import ChangeOpDataType
 from ingot.passes.simplify.convolutions import ConvolutionCanonicalizer
 from ingot.passes.simplify.dead_code import DeadCodeElimination
 from ingot.passes.simplify.defuser import Defuser
@@ -112,6 +113,7 @@ DOTS = FixedPoint(
         SeparableWindows(),
         DotCanonicalizer(),
         WhileLoopProductLayout(),
+        ChangeOpDataType(),
         ConvolutionFilterSlicer(),
         ConvOperandSwapper(),
         ConvolutionPhases(),
@@ -169,6 +171,7 @@ ORDER = orders("""
     select-and-scatter-expander < complex-expander: its reduction and its scatter can be split
         into parts, the op itself cannot
     complex-expander < algsimp: rules and folding then see real arithmetic
+    change-op-data-type < convolution-phases: it asks what drivers take, which have f32
     conv-operand-swapper < convolution-phases: the swap changes which operand is dilated
     convolution-phases < convolution-canonicalizer: its parts need the layout too
     convolution-phases < depthwise-strips: it leaves no gaps between rows
