@@ -33,7 +33,7 @@ from ingot.llvm.target import TargetSpec
 
 
 def match_sort(request: Request) -> LibraryKernel | str:
-    """Return how the library runs a sort by one key."""
+    """Return how the library runs a sort by one key, or why the comparator is no such order."""
     kernel = request.kernel
     assert isinstance(kernel, SortKernel), "it is asked about sorts"
     variant = keyed_variant(kernel)
@@ -60,7 +60,10 @@ def match_sort(request: Request) -> LibraryKernel | str:
 
 
 def match_merge_sort(request: Request) -> LibraryKernel:
-    """Return how the library runs a sort by any comparator."""
+    """Return how the library runs a sort by any comparator.
+
+    Scratch has two areas for each row that is sorted at a time, of `length` elements each.
+    """
     kernel = request.kernel
     assert isinstance(kernel, SortKernel), "it is asked about sorts"
     of = Compared(kernel.comparator, kernel.elements, request.target.has_fma)

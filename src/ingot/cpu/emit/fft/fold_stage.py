@@ -61,7 +61,7 @@ class Folds(Known):
 
 @native
 def fold_chunk(of: Folds, env: Env, chunk: i64, number: i64) -> None:
-    """Fold a block of one sequence in phase `number`."""
+    """Fold a chunk, which is a block of one sequence, in phase `number`."""
     fold = Fold.at(env + env.phases[number])
     outer = chunk // fold.blocks
     source = area(env, fold.source_slot, fold.source_offset)
@@ -90,7 +90,10 @@ def _emit_block(f: FunctionBuilder, of: Folds, fold: Value, *given: Value) -> No
 
 @vectors(_emit_block)
 def fold_block(of: Folds, fold: Fold, source: Pointer, target: Pointer, block: i64) -> None:
-    """Fold block number `block` of a sequence from `source` to `target`."""
+    """Fold block number `block` of a sequence: `FOLD_BLOCK` elements, or the rest.
+
+    `source` and `target` are where the sequence begins.
+    """
     ...
 
 
@@ -108,7 +111,14 @@ def _driver(number: int) -> Callable[[Folds, Env, i64], None]:
 
 
 def emit_folds(module: ModuleBuilder, name: str, type: Type, fma: bool) -> None:
-    """Emit the drivers of folds in vectors of `type`."""
+    """Emit the drivers of folds of both directions, one for each number of a phase.
+
+    Args:
+        module: where to.
+        name: the start of their symbols.
+        type: the vectors of real, and of imaginary parts: a lane for each of some neighbours.
+        fma: whether the target fuses multiplication and addition.
+    """
     translation = Translation(module)
     for packs, number in product((False, True), range(MAX_STAGES)):
         of = Folds(type, packs, fma)
@@ -118,7 +128,10 @@ def emit_folds(module: ModuleBuilder, name: str, type: Type, fma: bool) -> None:
 def emit_sequence_fold(
     m: ComplexMath, packs: bool, given: Mapping[str, Value], ends: tuple[Value, Value]
 ) -> None:
-    """Emit the work on one sequence, from `ends[0]` to `ends[1]`, with a table of all roots."""
+    """Emit the work on one sequence, as a step of `given["count"]` elements of a transform.
+
+    `ends`: where it begins in the source and in the target; `given["table"]` has all roots.
+    """
     half, table = given["count"], given["table"]
     work = _Fold(m, packs, half, *ends, lambda m, k: _load(m, table, k))
     work.ends()

@@ -31,7 +31,6 @@ BUFFERS, SCRATCH = 2, 2
 MAX_STAGES = 6
 """Stages of a kernel at most: a long real row is three, each dimension more is one."""
 
-
 TO_L2 = 2
 """How near `llvm.prefetch` brings it: a burst into the L1 cache would take its line buffers."""
 
@@ -106,6 +105,7 @@ class Block(Struct):
 
 
 StepFunction = Callable[[Block], None]
+"""Takes a block through a step."""
 
 
 class StepCall(Struct, is_constant=True):
@@ -117,7 +117,7 @@ class StepCall(Struct, is_constant=True):
 
 @inlined
 def area(env: Env, slot: i64, offset: i64) -> Pointer:
-    """Return where an area begins: some bytes behind the address in a slot of env."""
+    """Return where an area begins: `offset` bytes behind the address in slot `slot` of env."""
     return Array[Pointer].at(env)[slot] + offset
 
 
@@ -132,7 +132,7 @@ class Round(Struct):
 
 @native
 def run_phase(env: Env, chunk: i64, number: i64) -> None:
-    """Take a chunk through all stages of phase `number`."""
+    """Take the units of a chunk, `grain` at most, through all stages of phase `number`."""
     phase = Phase.at(env + env.phases[number])
     block = Block.on_stack()
     block.tiles = env.scratch + phase.tiles + chunk * phase.tile_bytes
@@ -152,7 +152,13 @@ def run_phase(env: Env, chunk: i64, number: i64) -> None:
 
 @native
 def run_stage(units: Round, stage: Stage, block: Block) -> None:
-    """Take the blocks of a round through a stage, each through all steps."""
+    """Take the blocks of a round through a stage, each through all steps.
+
+    Args:
+        units: the units; each has `stage.unit_blocks` blocks.
+        stage: the stage's numbers; those of its steps follow.
+        block: what steps are given; all but the tiles is set here.
+    """
     source = area(units.env, stage.source_slot, stage.source_offset)
     target = area(units.env, stage.target_slot, stage.target_offset)
     source = source + units.chunk * stage.source_chunk
@@ -175,7 +181,7 @@ def run_stage(units: Round, stage: Stage, block: Block) -> None:
 
 @inlined
 def fetch(stage: Stage, source: Pointer, block: i64) -> None:
-    """Bring a block's share of the next unit's source to the cache."""
+    """Bring a block's share of the next unit's source to the cache: `stage.fetched` bytes."""
     unit = block // stage.blocks + 1
     start = source + unit * stage.source_outer + block % stage.blocks * stage.fetched
     for offset in range(0, stage.fetched, LINE_BYTES):

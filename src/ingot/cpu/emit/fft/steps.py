@@ -33,7 +33,15 @@ Storer = Callable[[IndexValue, Complex], None]
 
 
 def emit_step(module: ModuleBuilder, symbol: str, code: Code, type: Type, fma: bool) -> None:
-    """Emit the function of a step in vectors of `type`."""
+    """Emit the function of a step of every size.
+
+    Args:
+        module: where to.
+        symbol: its name.
+        code: what the step does.
+        type: the vectors of real, and of imaginary parts: a lane for each sequence of a block.
+        fma: whether the target fuses multiplication and addition.
+    """
     f = module.function(symbol, lt.VOID, [("block", lt.PTR)], attrs="nounwind")
     tiles, source, target, lane, left, arguments = (
         Block.c_layout.load(f, f.params[0], name) for name in Block.c_layout.names

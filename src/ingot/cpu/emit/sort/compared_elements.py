@@ -87,7 +87,7 @@ class Compared(Known):
 
 @inlined
 def element(of: Compared, area: Pointer, index: i64) -> Pointer:
-    """Return the address of an element of an area."""
+    """Return the address of element `index` of an area."""
     return area + index * of.bytes
 
 
@@ -104,7 +104,7 @@ def _emit_is_before(f: FunctionBuilder, of: Compared, left: Value, right: Value)
 
 @vectors(_emit_is_before)
 def is_before(of: Compared, left: Pointer, right: Pointer) -> bool:
-    """Return whether an element must come before another one."""
+    """Return whether an element must come before another one; both are addresses in scratch."""
     ...
 
 
@@ -115,7 +115,7 @@ def _emit_copy(f: FunctionBuilder, of: Compared, to: Value, source: Value) -> No
 
 @vectors(_emit_copy)
 def copy(of: Compared, to: Pointer, source: Pointer) -> None:
-    """Copy an element."""
+    """Copy an element from one address in scratch to another."""
     ...
 
 
@@ -144,7 +144,7 @@ def _emit_read(f: FunctionBuilder, of: Compared, env: Value, where: Value, to: V
 
 @vectors(_emit_read)
 def read_element(of: Compared, env: Pointer, where: i64, to: Pointer) -> None:
-    """Copy element `where` of the operands."""
+    """Copy element number `where` of every operand to an address in scratch."""
     ...
 
 
@@ -155,5 +155,5 @@ def _emit_write(f: FunctionBuilder, of: Compared, env: Value, where: Value, sour
 
 @vectors(_emit_write)
 def write_element(of: Compared, env: Pointer, where: i64, source: Pointer) -> None:
-    """Copy an element to element `where` of the results."""
+    """Copy an element in scratch to element number `where` of every result."""
     ...

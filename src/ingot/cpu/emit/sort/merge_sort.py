@@ -41,7 +41,13 @@ class Runs(Struct):
 def sort(of: Compared, area: Pointer, other: Pointer, count: i64, span: i64) -> Pointer:
     """Sort the first `count` elements of an area; return the area where they are in order.
 
-    `span` is `count` or more: all counts of one span end in the same area.
+    Args:
+        of: the elements and their order.
+        area: where the elements are.
+        other: room for as many.
+        count: how many elements.
+        span: `count` or more: how long the last run would be. All counts of one span end in the
+            same area.
     """
     runs = Runs.on_stack()
     sort_runs(of, other, area, count)
@@ -77,9 +83,14 @@ def sort_runs(of: Compared, target: Pointer, source: Pointer, count: i64) -> Non
 
 @native
 def merge(of: Compared, target: Pointer, index: i64, source: Pointer, runs: Runs) -> None:
-    """Merge two runs of `source`; the first element goes to an index of `target`.
+    """Merge two runs; nothing branches on a comparison, so the time does not depend on elements.
 
-    Nothing branches on a comparison, so the time does not depend on the elements.
+    Args:
+        of: the elements and their order.
+        target: the area to merge to.
+        index: where its first element goes.
+        source: the area of the runs.
+        runs: the runs; either may be empty.
     """
     left = runs.left
     right = runs.right
@@ -106,7 +117,7 @@ def merge(of: Compared, target: Pointer, index: i64, source: Pointer, runs: Runs
 
 @native
 def times_merged(span: i64) -> i64:
-    """Return how often the runs of a span of more than one run are merged."""
+    """Return how often `sort` merges the runs of a span, which is longer than a run."""
     return bit_length((span - 1) // RUN)
 
 
@@ -119,7 +130,7 @@ class Split(Struct):
 
 @native
 def go_on(of: Compared, source: Pointer, runs: Runs, split: Split, count: i64) -> None:
-    """Change a split of two runs to one of more elements, or as many.
+    """Change a split of two runs to one of `count` elements: more than it had, or as many.
 
     With a comparison that is not an order, there are still no fewer elements of each run.
     """

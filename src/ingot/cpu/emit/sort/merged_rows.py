@@ -115,7 +115,7 @@ def cut_piece(of: Compared, row: Row, source: Pointer, runs: Runs) -> None:
 
 @native
 def begin(of: Compared, row: Row, env: Pointer, area: i64) -> None:
-    """Begin with the areas number `area` of scratch; the numbers follow it in env."""
+    """Begin with pair number `area` of scratch's areas; the numbers follow scratch in env."""
     numbers = SortNumbers.at(env + (2 * of.num_operands + 1) * SLOT_BYTES)
     row.numbers = numbers
     row.here = Array[Pointer].at(env)[2 * of.num_operands] + 2 * area * numbers.area
@@ -178,7 +178,10 @@ PARTS = {"part": part_of_row, **{f"merge{level}": _merge_of(level) for level in 
 
 
 def merge_code(of: Compared, schedule: SortSchedule) -> Iterator[tuple[Template, list[Phase]]]:
-    """Yield the templates that a sort needs, each with those of its phases that may have work."""
+    """Yield the templates that a sort needs, each with those of its phases that may have work.
+
+    Both templates have the same parameters, `SortNumbers`.
+    """
     parameters = SortNumbers.c_layout.names
     if schedule.whole_chunks != 0 or schedule.part_chunks == 0:
         name = f"merge_sort_rows_{of.name}"
