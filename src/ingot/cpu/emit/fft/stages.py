@@ -65,8 +65,8 @@ class Stage(Struct, is_constant=True):
     Of its source and target: the slot of env that holds the area's address, bytes within, from
     chunk to chunk, from one outer sequence to the next, and from lane to lane. `lanes` sequences
     lie side by side, `width` in one of `blocks` blocks; a unit has `unit_blocks`. A block fetches
-    `fetched` bytes of the next unit's source, so that memory is read while registers are busy.
-    `bytes`: of these numbers and those of the `steps` steps behind.
+    `fetched` bytes of the next unit's source. `bytes`: of these numbers and those of the `steps`
+    steps behind.
     """
 
     source_slot: i64
@@ -88,24 +88,8 @@ class Stage(Struct, is_constant=True):
     steps: i64
 
 
-class Block(Struct):
-    """A block of sequences that steps work on.
-
-    `tiles` are those of the chunk; `source` and `target` is where its first sequence lies in
-    memory, `lane` the number of that among those side by side. `left` lanes have a sequence.
-    `arguments` are those of the step.
-    """
-
-    tiles: Pointer
-    source: Pointer
-    target: Pointer
-    lane: i64
-    left: i64
-    arguments: Array[i64]
-
-
-StepFunction = Callable[[Block], None]
-"""Takes a block through a step."""
+StepFunction = Callable[[Pointer, Pointer, Pointer, i64, i64, Pointer], None]
+"""Takes a block through a step: see `steps`."""
 
 
 class StepCall(Struct, is_constant=True):
@@ -122,10 +106,11 @@ def area(env: Env, slot: i64, offset: i64) -> Pointer:
 
 
 class Round(Struct):
-    """The units first..last of a chunk, which go through a stage together."""
+    """The units first..last of a chunk, which go through a stage together, in the chunk's tiles."""
 
     env: Env
     chunk: i64
+    tiles: Pointer
     first: i64
     last: i64
 
@@ -134,11 +119,10 @@ class Round(Struct):
 def run_phase(env: Env, chunk: i64, number: i64) -> None:
     """Take the units of a chunk, `grain` at most, through all stages of phase `number`."""
     phase = Phase.at(env + env.phases[number])
-    block = Block.on_stack()
-    block.tiles = env.scratch + phase.tiles + chunk * phase.tile_bytes
     units = Round.on_stack()
     units.env = env
     units.chunk = chunk
+    units.tiles = env.scratch + phase.tiles + chunk * phase.tile_bytes
     last = min((chunk + 1) * phase.grain, phase.total)
     for first in range(chunk * phase.grain, last, phase.round):
         units.first = first
@@ -146,45 +130,38 @@ def run_phase(env: Env, chunk: i64, number: i64) -> None:
         at = phase + sizeof(Phase)
         for _ in range(phase.stages):
             stage = Stage.at(at)
-            run_stage(units, stage, block)
+            run_stage(units, stage)
             at = at + stage.bytes
 
 
 @native
-def run_stage(units: Round, stage: Stage, block: Block) -> None:
-    """Take the blocks of a round through a stage, each through all steps.
-
-    Args:
-        units: the units; each has `stage.unit_blocks` blocks.
-        stage: the stage's numbers; those of its steps follow.
-        block: what steps are given; all but the tiles is set here.
-    """
+def run_stage(units: Round, stage: Stage) -> None:
+    """Take the blocks of a round through a stage, each through all steps."""
     source = area(units.env, stage.source_slot, stage.source_offset)
     target = area(units.env, stage.target_slot, stage.target_offset)
     source = source + units.chunk * stage.source_chunk
     target = target + units.chunk * stage.target_chunk
-    for number in range(units.first * stage.unit_blocks, units.last * stage.unit_blocks):
-        outer = number // stage.blocks
-        lane = number % stage.blocks * stage.width
-        block.source = source + outer * stage.source_outer + lane * stage.source_lane
-        block.target = target + outer * stage.target_outer + lane * stage.target_lane
-        block.lane = lane
-        block.left = min(stage.lanes - lane, stage.width)
-        fetch(stage, source, number)
+    for block in range(units.first * stage.unit_blocks, units.last * stage.unit_blocks):
+        outer = block // stage.blocks
+        number = block % stage.blocks
+        lane = number * stage.width
+        first = source + outer * stage.source_outer + lane * stage.source_lane
+        result = target + outer * stage.target_outer + lane * stage.target_lane
+        left = min(stage.lanes - lane, stage.width)
+        # Memory is read while registers are busy: each block fetches its share of the next unit.
+        following = source + (outer + 1) * stage.source_outer
+        fetch(following + number * stage.fetched, stage.fetched)
         at = stage + sizeof(Stage)
         for _ in range(stage.steps):
             step = StepCall.at(at)
-            block.arguments = Array[i64].at(step + sizeof(StepCall))
-            step.function(block)
+            step.function(units.tiles, first, result, lane, left, step + sizeof(StepCall))
             at = at + step.bytes
 
 
 @inlined
-def fetch(stage: Stage, source: Pointer, block: i64) -> None:
-    """Bring a block's share of the next unit's source to the cache: `stage.fetched` bytes."""
-    unit = block // stage.blocks + 1
-    start = source + unit * stage.source_outer + block % stage.blocks * stage.fetched
-    for offset in range(0, stage.fetched, LINE_BYTES):
+def fetch(start: Pointer, size: i64) -> None:
+    """Bring `size` bytes to the L2 cache."""
+    for offset in range(0, size, LINE_BYTES):
         fetch_line(start + offset)
 
 

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of an FFT's blocks as LLVM functions of every size: what `kernel.fft.steps.Code` says.
 
-A step is `void step(ptr block)`, of a `Block`; the driver (`stages`) calls one after the other.
+A step is `void step(ptr tiles, ptr source, ptr target, i64 lane, i64 left, ptr arguments)`: `tiles`
+are those of the chunk, `source` and `target` where the block's first sequence lies in memory,
+`lane` its number among those side by side, `left` how many lanes have a sequence. The driver
+(`stages`) calls one after the other.
 
 Invariant: a sequence's result does not depend on which lane or thread works on it.
 """
@@ -16,15 +19,19 @@ from ingot.cpu.emit.fft.fold import extend_tile, pack_tile, unpack_tile
 from ingot.cpu.emit.fft.fold_stage import emit_sequence_fold
 from ingot.cpu.emit.fft.sides import Columns, Grid, Rows, Tile
 from ingot.cpu.emit.fft.squares import Squares
-from ingot.cpu.emit.fft.stages import Block
 from ingot.emit.fft.butterflies import Complex, ComplexMath, butterfly
 from ingot.emit.values.indices import IndexValue
 from ingot.kernel.fft.steps import Code
 from ingot.llvm import types as lt
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.builder import ALIGNED_STACK, FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 from ingot.support.records import record
+
+SIGNATURE = (
+    *(("tiles", lt.PTR), ("source", lt.PTR), ("target", lt.PTR)),
+    *(("lane", lt.I64), ("left", lt.I64), ("arguments", lt.PTR)),
+)
 
 _POINTERS = frozenset({"table", "low", "high"})
 
@@ -42,10 +49,9 @@ def emit_step(module: ModuleBuilder, symbol: str, code: Code, type: Type, fma: b
         type: the vectors of real, and of imaginary parts: a lane for each sequence of a block.
         fma: whether the target fuses multiplication and addition.
     """
-    f = module.function(symbol, lt.VOID, [("block", lt.PTR)], attrs="nounwind")
-    tiles, source, target, lane, left, arguments = (
-        Block.c_layout.load(f, f.params[0], name) for name in Block.c_layout.names
-    )
+    # Vectors that are spilled to a stack that is not aligned cross cache lines.
+    f = module.function(symbol, lt.VOID, SIGNATURE, attrs=f"nounwind {ALIGNED_STACK}")
+    tiles, source, target, lane, left, arguments = f.params
     names = code.arguments
 
     def argument(name: str) -> Value:
