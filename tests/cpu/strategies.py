@@ -7,11 +7,11 @@ import ingot
 from ingot.cpu.strategies import table
 
 OWN = {"contraction", "attention", "loops", "merge sort"}
-"""Strategies whose code is compiled with the program."""
+"""Strategies whose code is compiled with the program, and the sort that takes any comparator."""
 
 
 def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run contractions, loops and sorts in code of their own from now on."""
+    """Run contractions and loops in code of their own, sorts by merging, from now on."""
 
     def asked_about(kind: type[table.Kernel]) -> tuple[table.Strategy, ...]:
         return tuple(item for item in table.STRATEGIES if kind in item.kinds and item.name in OWN)

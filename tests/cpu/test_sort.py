@@ -139,26 +139,38 @@ def test_sizes_share_the_code() -> None:
     assert len(parts) == 2
 
 
-def test_orders_of_several_keys_have_code_of_their_own() -> None:
+def _by_two_keys(*payloads: str) -> Computation:
+    """Compare first operands (s32), of equal ones the second (s32), greater ones first."""
     b = Builder("comes_first")
-    a, c, d, e = (b.parameter(n, "s32[]") for n in range(4))
-    order = b.build(
-        b.or_(
-            b.compare(a, c, direction="LT"),
-            b.and_(b.compare(a, c, direction="EQ"), b.compare(d, e, direction="GT")),
-        )
-    )
-    build = Builder("main")
-    operands = [build.parameter(n, "s32[500]") for n in range(2)]
-    root = build.sort(*operands, dimensions=(0,), is_stable=True, to_apply=order)
-    executable = ingot.compile(Module.of("sorted", build.build(root)))
-    assert not library_parts(executable)
-    rng = np.random.default_rng(5)
-    first, second = (rng.integers(0, 9, 500).astype(np.int32) for _ in range(2))
-    places = np.lexsort((-second, first))
-    found = executable(first, second)
-    np.testing.assert_array_equal(found[0], first[places])
-    np.testing.assert_array_equal(found[1], second[places])
+    elements = ("s32", "s32", *payloads)
+    shapes = [Shape.array(element, ()) for element in elements for _ in range(2)]
+    a, c, d, e, *_ = (b.parameter(n, shape) for n, shape in enumerate(shapes))
+    ties = b.and_(b.compare(a, c, direction="EQ"), b.compare(d, e, direction="GT"))
+    return b.build(b.or_(b.compare(a, c, direction="LT"), ties))
+
+
+@pytest.mark.parametrize(
+    "payloads", [(), ("s32",), ("u8", "f64"), ("pred",), ("u8", "u8", "bf16"), ("c128", "s16")]
+)
+def test_orders_of_several_keys_share_code_among_sizes(payloads: tuple[str, ...]) -> None:
+    """Elements of 8, 12, 24, ... bytes in scratch."""
+    parts: set[str] = set()
+    rng = np.random.default_rng(len(payloads))
+    for size in (0, 1, 7, 8, 9, 31, 500, 2 * PART + 3):
+        build = Builder("main")
+        shapes = [Shape.array(each, (2, size)) for each in ("s32", "s32", *payloads)]
+        operands = [build.parameter(n, shape) for n, shape in enumerate(shapes)]
+        order = _by_two_keys(*payloads)
+        root = build.sort(*operands, dimensions=(1,), is_stable=True, to_apply=order)
+        executable = ingot.compile(Module.of("sorted", build.build(root)))
+        parts.update(library_parts(executable))
+        most = (2 if shape.dtype.name == "pred" else 99 for shape in shapes)
+        given = [rng.integers(0, each, (2, size)) for each in most]
+        values = [each.astype(s.dtype.numpy) for each, s in zip(given, shapes, strict=True)]
+        indices = np.lexsort((-values[1], values[0]), axis=1)
+        for found, value in zip(executable(*values), values, strict=True):
+            np.testing.assert_array_equal(found, np.take_along_axis(value, indices, 1))
+    assert len(parts) == 2, "one for whole rows, one for parts of rows"
 
 
 ROW = (1, 5, 64, 65, 127, 129, 1000, 2 * PART + 77)

@@ -2,7 +2,7 @@
 """Translating native functions to functions of an LLVM module.
 
 `Translation` is the entry of `ingot.native`: it translates requested functions and all that they
-call. Sources are read when a module is built, each file once. Invariant: functions are in the order
+call. Sources are read when a module is built. Invariant: functions are in the order
 in which they are requested and first mentioned, so equal sources give equal text.
 """
 
@@ -44,11 +44,6 @@ def compiled(
 class Translation(References):
     """Translates native functions into a module."""
 
-    def __init__(self, module: ModuleBuilder) -> None:
-        """Translate into `module`."""
-        super().__init__(module)
-        self._files: dict[str, Any] = {}
-
     def add(self, *functions: Callable[..., Any]) -> None:
         """Translate functions and all that they call."""
         for function in functions:
@@ -69,4 +64,4 @@ class Translation(References):
             linkage="" if function.symbol else "internal",
             attrs=function.attributes,
         )
-        Statements(self, function, f).translate(definition_of(function.function, self._files))
+        Statements(self, function, f).translate(definition_of(function.function))

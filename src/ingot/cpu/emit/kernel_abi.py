@@ -150,16 +150,8 @@ def for_units(
     f: FunctionBuilder, chunk: Index, grain: Index, units: Index, body: Callable[[Value], object]
 ) -> None:
     """Run `body` for each unit of a chunk."""
-    first, last = units_of_chunk(f, chunk, grain, units)
-    f.for_range(last, body, start=first)
-
-
-def units_of_chunk(
-    f: FunctionBuilder, chunk: Index, grain: Index, units: Index
-) -> tuple[Value, Value]:
-    """Return the first unit of a chunk, and the one after its last: `grain` units, or the rest."""
     first = f.as_value(f.imul(chunk, grain))
-    return first, f.as_value(f.imin(f.iadd(first, grain), units))
+    f.for_range(f.imin(f.iadd(first, grain), units), body, start=first)
 
 
 def scratch_of(f: FunctionBuilder, buffers: int) -> Value:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sorts by one key in library code: of every size, a variant for each key, direction and types.
+"""Sorts in library code of every size: by one key, and merge sorts by any comparator.
 
-A strategy of `kernel.ir.SortKernel`. Invariant: what depends on sizes is in env.
+The code depends on the key, its direction and the element types, or on the comparator and these.
+Strategies of `kernel.ir.SortKernel`. Invariant: what depends on sizes is in env.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel
+from ingot.cpu.emit.sort.compared_elements import Compared
 from ingot.cpu.emit.sort.keyed_row import FLAG_BYTES, PART_BYTES, KeyedSort, record_type
 from ingot.cpu.emit.sort.keyed_sort import keyed_phases, keyed_template
+from ingot.cpu.emit.sort.merged_rows import merge_code
 from ingot.cpu.emit.sort.quicksort import FUNCTIONS, Quicksort
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.request import Request
@@ -25,11 +28,12 @@ from ingot.kernel.sort.sort import (
     keyed_variant,
     schedule_sort,
 )
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.target import TargetSpec
 
 
 def match_sort(request: Request) -> LibraryKernel | str:
-    """Return how the library runs a sort by one key."""
+    """Return how the library runs a sort by one key, or why the comparator is no such order."""
     kernel = request.kernel
     assert isinstance(kernel, SortKernel), "it is asked about sorts"
     variant = keyed_variant(kernel)
@@ -42,7 +46,6 @@ def match_sort(request: Request) -> LibraryKernel | str:
     is_dense = isinstance(kernel.inner, int) and kernel.inner == 1
     arrays = 1 if is_dense and KeyedSort.of(variant, request.target).in_result else 2
     scratch = schedule.areas * area * (arrays * variant.record.num_words)
-    first_result = len(kernel.buffers) - len(kernel.operands)
     numbers = (kernel.length, kernel.inner, schedule.rows, schedule.grain)
     quicksort = Quicksort(record_type(variant))
     called = (CodeSlot(quicksort.symbol(name)) for name in FUNCTIONS)
@@ -51,9 +54,37 @@ def match_sort(request: Request) -> LibraryKernel | str:
         2 * len(kernel.operands),
         parts[0].template.given(*numbers, schedule.part, schedule.parts, area, *called),
         scratch + schedule.part_chunks * PART_BYTES,
-        order=(*kernel.operands, *range(first_result, len(kernel.buffers))),
+        order=_order(kernel),
     )
     return LibraryKernel(emitted, parts)
+
+
+def match_merge_sort(request: Request) -> LibraryKernel:
+    """Return how the library runs a sort by any comparator.
+
+    Scratch has two areas for each row that is sorted at a time, of `length` elements each.
+    """
+    kernel = request.kernel
+    assert isinstance(kernel, SortKernel), "it is asked about sorts"
+    of = Compared(kernel.comparator, kernel.elements, request.target.has_fma)
+    schedule = schedule_sort(kernel)
+    code = list(merge_code(of, schedule))
+    area = dim.floordiv(kernel.length * of.bytes + (LINE_BYTES - 1), LINE_BYTES) * LINE_BYTES
+    numbers = (kernel.length, kernel.inner, schedule.rows, schedule.grain)
+    emitted = EmittedKernel(
+        tuple(phase for _, phases in code for phase in phases),
+        2 * len(kernel.operands),
+        code[0][0].given(*numbers, schedule.part, schedule.parts, area),
+        schedule.areas * area * 2,
+        order=_order(kernel),
+    )
+    return LibraryKernel(emitted, tuple([library_part(request.target, each) for each, _ in code]))
+
+
+def _order(kernel: SortKernel) -> tuple[int, ...]:
+    """Return the buffers as env holds them: the operands, then the results."""
+    first_result = len(kernel.buffers) - len(kernel.operands)
+    return (*kernel.operands, *range(first_result, len(kernel.buffers)))
 
 
 def common_sorts(target: TargetSpec) -> Iterator[LibraryPart]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from ingot.artifact.abi import SLOT_BYTES
+from ingot.cpu.emit.fft import fold_stage as folds
 from ingot.cpu.emit.fft import stages as drivers
 from ingot.cpu.emit.fft.steps import emit_step
 from ingot.cpu.emit.kernel_abi import (
@@ -50,8 +51,10 @@ from ingot.kernel.fft.steps import (
 from ingot.kernel.fft.tables import table
 from ingot.kernel.ir import FftKernel
 from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.jit import SHORT
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, F64, Type, vector
+from ingot.native.pointers import sizeof
 from ingot.support.records import record, replace
 
 MAX_CHUNKS = 16
@@ -106,7 +109,7 @@ def common_transforms(target: TargetSpec) -> Iterator[LibraryPart]:
 
 
 def _stages(target: TargetSpec) -> LibraryPart:
-    return library_part(target, Template("fft_stages", drivers.emit_stages))
+    return library_part(target, Template("fft_stages", drivers.emit_stages, how=SHORT))
 
 
 @record
@@ -144,9 +147,9 @@ class _Steps:
         name = f"{self.name}_fold"
 
         def define(module: ModuleBuilder) -> None:
-            drivers.emit_folds(module, name, self.type, self.target)
+            folds.emit_folds(module, name, self.type, self.target.has_fma)
 
-        return library_part(self.target, Template(name, define))
+        return library_part(self.target, Template(name, define, how=SHORT))
 
 
 @record
@@ -261,7 +264,7 @@ class _Maker:
             **{"total": units, "grain": grain, "round": 1 if is_alone else grain},
             **{"tiles": self.tiles, "tile_bytes": self.chunk_bytes, "stages": len(stages)},
         }
-        slots: list[Slot] = [values[name] for name in drivers.PHASE]
+        slots: list[Slot] = [values[name] for name in drivers.Phase.c_layout.names]
         for one in made:
             slots.extend(self._stage(one, is_alone=is_alone))
         return Phase(drivers.stage_symbol(number), chunks), slots, self.chunk_bytes
@@ -286,9 +289,10 @@ class _Maker:
             **self._side("target", target, is_real=writes_real),
             **{"lanes": made.lanes, "width": made.width, "blocks": made.blocks},
             **{"unit_blocks": made.blocks if is_alone else 1, "fetched": fetched},
-            **{"bytes": (len(drivers.STAGE) + len(behind)) * SLOT_BYTES, "steps": len(planned)},
+            "bytes": sizeof(drivers.Stage) + len(behind) * SLOT_BYTES,
+            "steps": len(planned),
         }
-        return [*(values[name] for name in drivers.STAGE), *behind]
+        return [*(values[name] for name in drivers.Stage.c_layout.names), *behind]
 
     def _side(self, side: str, strides: Strides, *, is_real: bool) -> dict[str, int | Dim]:
         each = self.scalar.bytes if is_real else 2 * self.scalar.bytes
@@ -345,8 +349,8 @@ class _Maker:
             "low": self._table("fold_low", half, int(packs), self.widest),
             "high": self._table("fold_high", half, int(packs)),
         }
-        phase = Phase(drivers.fold_symbol(part.name, packs, number), stage.outer * blocks)
-        return phase, [values[name] for name in drivers.FOLD]
+        phase = Phase(folds.fold_symbol(part.name, packs, number), stage.outer * blocks)
+        return phase, [values[name] for name in folds.Fold.c_layout.names]
 
 
 def _lanes(stage: Stage, widest: int) -> int:

@@ -89,7 +89,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy("loops", (LoopKernel,), _match_loops),
     Strategy("sorting network", (SortKernel,), _late("strategies.sorts.match_network")),
     Strategy("sort by key", (SortKernel,), _late("library.sorts.match_sort")),
-    Strategy("merge sort", (SortKernel,), _late("strategies.sorts.match_merge_sort")),
+    Strategy("merge sort", (SortKernel,), _late("library.sorts.match_merge_sort")),
     Strategy("Fourier transform", (FftKernel,), _late("library.transforms.match_transform")),
     Strategy("selection", (TopKKernel,), _late("library.selections.match_selection")),
 )

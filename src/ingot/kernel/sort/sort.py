@@ -124,10 +124,11 @@ def schedule_sort(kernel: SortKernel) -> SortSchedule:
     return SortSchedule(rows, grain, dim.floordiv(rows + grain - 1, grain), parts, part)
 
 
-class KeyedNumbers(Struct, is_constant=True):
-    """Numbers of a sort by one key, in the order of its env: see `SortKernel`, `SortSchedule`.
+class SortNumbers(Struct, is_constant=True):
+    """Numbers of a sort in the order of its env: see `SortKernel`, `SortSchedule`.
 
-    `area` is bytes of one word of a row's records.
+    `area` is the bytes of an area of scratch, which holds a row: of sorts by one key one word of
+    its records, of merge sorts whole elements.
     """
 
     length: i64

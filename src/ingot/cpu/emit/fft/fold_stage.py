@@ -10,51 +10,128 @@ which root w^k is the product of element k // `FINE` of the table `high` and k %
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import product
 
 from ingot.cpu.emit.fft.sides import interleave, separate
+from ingot.cpu.emit.fft.stages import MAX_STAGES, Env, area
 from ingot.emit.fft.butterflies import Complex, ComplexMath
 from ingot.emit.fft.fold import packed, unpacked
 from ingot.emit.values.indices import IndexValue
 from ingot.kernel.fft.build import FINE, FOLD_BLOCK
-from ingot.llvm.types import vector
+from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
+from ingot.native.functions import exported_for, native, vectors
+from ingot.native.module import Translation
+from ingot.native.pointers import Pointer, Struct
+from ingot.native.types import Known, i64
 from ingot.support.records import record
 
 
-def emit_fold(
-    m: ComplexMath,
-    packs: bool,
-    given: dict[str, Value],
-    areas: tuple[Value, Value],
-    chunk: Value,
-) -> None:
-    """Emit the work of one chunk, which is `FOLD_BLOCK` elements of one sequence."""
-    f = m.f
-    half, blocks = given["half"], given["blocks"]
-    outer, block = f.idiv(chunk, blocks), f.irem(chunk, blocks)
-    pair = 2 * m.type.element.bytes
-    more = f.iadd(half, 1)
-    lengths = (more, half) if packs else (half, more)
-    source, target = (
-        f.gep(area, f.imul(f.imul(outer, length), pair))
-        for area, length in zip(areas, lengths, strict=True)
-    )
+class Fold(Struct, is_constant=True):
+    """Numbers of a fold that is a phase.
+
+    Where its areas lie, as in `stages.Stage`; `half` elements of a transform, `half` + 1 of a
+    spectrum; blocks of `FOLD_BLOCK` elements of a sequence; the tables of roots.
+    """
+
+    source_slot: i64
+    source_offset: i64
+    target_slot: i64
+    target_offset: i64
+    half: i64
+    blocks: i64
+    low: Pointer
+    high: Pointer
+
+
+@record
+class Folds(Known):
+    """What folds that are phases have in common: their vectors, whether they pack, and FMA."""
+
+    type: Type
+    packs: bool
+    has_fma: bool
+
+    @property
+    def pair(self) -> int:
+        """Bytes of an element."""
+        return 2 * self.type.element.bytes
+
+
+@native
+def fold_chunk(of: Folds, env: Env, chunk: i64, number: i64) -> None:
+    """Fold a chunk, which is a block of one sequence, in phase `number`."""
+    fold = Fold.at(env + env.phases[number])
+    outer = chunk // fold.blocks
+    source = area(env, fold.source_slot, fold.source_offset)
+    target = area(env, fold.target_slot, fold.target_offset)
+    transform = outer * fold.half * of.pair
+    spectrum = outer * (fold.half + 1) * of.pair
+    if of.packs:
+        fold_block(of, fold, source + spectrum, target + transform, chunk % fold.blocks)
+    else:
+        fold_block(of, fold, source + transform, target + spectrum, chunk % fold.blocks)
+
+
+def _emit_block(f: FunctionBuilder, of: Folds, fold: Value, *given: Value) -> None:
+    source, target, block = given
+    m = ComplexMath(f, of.type, of.has_fma)
+    half, low, high = (Fold.c_layout.load(f, fold, name) for name in ("half", "low", "high"))
 
     def twiddle(m: ComplexMath, k: IndexValue) -> Complex:
-        low = _load(m, given["low"], f.irem(k, FINE))
-        return m.mul(low, m.constant(given["high"], f.idiv(k, FINE)))
+        return m.mul(_load(m, low, f.irem(k, FINE)), m.constant(high, f.idiv(k, FINE)))
 
-    work = _Fold(m, packs, half, source, target, twiddle)
+    work = _Fold(m, of.packs, half, source, target, twiddle)
     start = f.imul(block, FOLD_BLOCK)
-    stop = f.imin(f.iadd(start, FOLD_BLOCK), half)
     f.if_(f.as_condition(f.ieq(block, 0)), work.ends)
-    work.middle(f.imax(start, 1), stop)
+    work.middle(f.imax(start, 1), f.imin(f.iadd(start, FOLD_BLOCK), half))
+
+
+@vectors(_emit_block)
+def fold_block(of: Folds, fold: Fold, source: Pointer, target: Pointer, block: i64) -> None:
+    """Fold block number `block` of a sequence: `FOLD_BLOCK` elements, or the rest.
+
+    `source` and `target` are where the sequence begins.
+    """
+    ...
+
+
+def fold_symbol(name: str, packs: bool, number: int) -> str:
+    """Return the driver of a fold that is phase `number`; `name` is the part's."""
+    return f"{name}_{'pack' if packs else 'unpack'}_{number}"
+
+
+def _driver(number: int) -> Callable[[Folds, Env, i64], None]:
+    @native
+    def driver(of: Folds, env: Env, chunk: i64) -> None:
+        fold_chunk(of, env, chunk, number)
+
+    return driver
+
+
+def emit_folds(module: ModuleBuilder, name: str, type: Type, fma: bool) -> None:
+    """Emit the drivers of folds of both directions, one for each number of a phase.
+
+    Args:
+        module: where to.
+        name: the start of their symbols.
+        type: the vectors of real, and of imaginary parts: a lane for each of some neighbours.
+        fma: whether the target fuses multiplication and addition.
+    """
+    translation = Translation(module)
+    for packs, number in product((False, True), range(MAX_STAGES)):
+        of = Folds(type, packs, fma)
+        translation.add(exported_for(fold_symbol(name, packs, number), _driver(number), of))
 
 
 def emit_sequence_fold(
     m: ComplexMath, packs: bool, given: Mapping[str, Value], ends: tuple[Value, Value]
 ) -> None:
-    """Emit the work on one sequence, from `ends[0]` to `ends[1]`, with a table of all roots."""
+    """Emit the work on one sequence, as a step of `given["count"]` elements of a transform.
+
+    `ends`: where it begins in the source and in the target; `given["table"]` has all roots.
+    """
     half, table = given["count"], given["table"]
     work = _Fold(m, packs, half, *ends, lambda m, k: _load(m, table, k))
     work.ends()

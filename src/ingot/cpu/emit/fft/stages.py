@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The drivers of FFT kernels: one for each phase of the plan, for every size.
+"""The driver of FFT stages: native functions for every size.
 
-Env holds, behind buffers and scratch, how many bytes each phase's numbers lie behind its start
-(`MAX_STAGES` slots), then the numbers: of a phase `PHASE`, then for each of its stages `STAGE` and
-for each step its function, the bytes of its slots and its arguments (`kernel.fft.steps`); of a fold
-that is a phase `FOLD`. Phase n of a kernel is the driver with number n in its name.
+A phase takes its chunk of units through its stages, a round of units at a time (`run_phase`); a
+stage takes the blocks of these units through its steps (`run_stage`, `steps`). Phase n of a kernel
+is the driver with number n in its name. A fold may be a phase of its own (`fold_stage`).
+
+Env holds, behind `Env`, the numbers of each phase: `Phase`, then for each of its stages `Stage` and
+for each step `StepCall` and its arguments (`kernel.fft.steps`); of a fold `fold_stage.Fold`.
 
 Invariant: chunks of a stage work on blocks of their own, in tiles of their own.
 """
 
 from __future__ import annotations
 
-from ingot.artifact.abi import SLOT_BYTES
+from collections.abc import Callable
+
 from ingot.cpu.emit.contraction.microkernel import DATA_CACHE
-from ingot.cpu.emit.fft.fold_stage import emit_fold
-from ingot.cpu.emit.fft.steps import SIGNATURE
-from ingot.cpu.emit.kernel_abi import units_of_chunk
-from ingot.emit.fft.butterflies import ComplexMath
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.machine_model import LINE_BYTES
-from ingot.llvm.target import TargetSpec
-from ingot.llvm.types import Type
 from ingot.llvm.values import Value
-from ingot.support.records import record
+from ingot.native.functions import exported, inlined, native, vectors
+from ingot.native.module import Translation
+from ingot.native.pointers import Array, Pointer, Struct, sizeof
+from ingot.native.types import i64
 
 BUFFERS, SCRATCH = 2, 2
 """Buffer slots of env, and the slot of the scratch address."""
@@ -31,183 +31,164 @@ BUFFERS, SCRATCH = 2, 2
 MAX_STAGES = 6
 """Stages of a kernel at most: a long real row is three, each dimension more is one."""
 
-PHASE = ("total", "grain", "round", "tiles", "tile_bytes", "stages")
-"""Numbers of a phase: units in all and of a chunk, units that go through a stage before the next
-one; where the tiles begin in scratch, and bytes of a chunk's; how many stages."""
-
-STAGE = (
-    *("source_slot", "source_offset", "source_chunk", "source_outer", "source_lane"),
-    *("target_slot", "target_offset", "target_chunk", "target_outer", "target_lane"),
-    *("lanes", "width", "blocks", "unit_blocks", "fetched", "bytes", "steps"),
-)
-"""Numbers of a stage: the slot of env that holds the area's address, bytes within, and bytes from
-chunk to chunk; how many sequences lie side by side, in one block, blocks of them; blocks of a unit;
-bytes of the next unit's source that a block fetches into the L2 cache, so that memory is read while
-registers are busy; bytes of these slots and those of the steps; how many steps."""
-
 TO_L2 = 2
 """How near `llvm.prefetch` brings it: a burst into the L1 cache would take its line buffers."""
 
-FOLD = (
-    *("source_slot", "source_offset", "target_slot", "target_offset"),
-    *("half", "blocks", "low", "high"),
-)
-"""Numbers of a fold; see `fold_stage`."""
 
-_POINTERS = frozenset({"low", "high"})
+class Env(Struct, counts={"phases": MAX_STAGES}, is_constant=True):
+    """The start of env; `phases`: bytes from here to the numbers of each phase."""
+
+    operand: Pointer
+    result: Pointer
+    scratch: Pointer
+    phases: Array[i64]
+
+
+class Phase(Struct, is_constant=True):
+    """Numbers of a phase of stages.
+
+    `total` units, `grain` of a chunk; `round` of them go through a stage before the next one.
+    `tiles` is bytes of scratch before those of the chunks, `tile_bytes` those of each chunk.
+    """
+
+    total: i64
+    grain: i64
+    round: i64
+    tiles: i64
+    tile_bytes: i64
+    stages: i64
+
+
+class Stage(Struct, is_constant=True):
+    """Numbers of a stage.
+
+    Of its source and target: the slot of env that holds the area's address, bytes within, from
+    chunk to chunk, from one outer sequence to the next, and from lane to lane. `lanes` sequences
+    lie side by side, `width` in one of `blocks` blocks; a unit has `unit_blocks`. A block fetches
+    `fetched` bytes of the next unit's source. `bytes`: of these numbers and those of the `steps`
+    steps behind.
+    """
+
+    source_slot: i64
+    source_offset: i64
+    source_chunk: i64
+    source_outer: i64
+    source_lane: i64
+    target_slot: i64
+    target_offset: i64
+    target_chunk: i64
+    target_outer: i64
+    target_lane: i64
+    lanes: i64
+    width: i64
+    blocks: i64
+    unit_blocks: i64
+    fetched: i64
+    bytes: i64
+    steps: i64
+
+
+StepFunction = Callable[[Pointer, Pointer, Pointer, i64, i64, Pointer], None]
+"""Takes a block through a step: see `steps`."""
+
+
+class StepCall(Struct, is_constant=True):
+    """A step: its function, the bytes from here to the next one; its arguments follow."""
+
+    function: StepFunction
+    bytes: i64
+
+
+@inlined
+def area(env: Env, slot: i64, offset: i64) -> Pointer:
+    """Return where an area begins: `offset` bytes behind the address in slot `slot` of env."""
+    return Array[Pointer].at(env)[slot] + offset
+
+
+class Round(Struct):
+    """The units first..last of a chunk, which go through a stage together, in the chunk's tiles."""
+
+    env: Env
+    chunk: i64
+    tiles: Pointer
+    first: i64
+    last: i64
+
+
+@native
+def run_phase(env: Env, chunk: i64, number: i64) -> None:
+    """Take the units of a chunk, `grain` at most, through all stages of phase `number`."""
+    phase = Phase.at(env + env.phases[number])
+    units = Round.on_stack()
+    units.env = env
+    units.chunk = chunk
+    units.tiles = env.scratch + phase.tiles + chunk * phase.tile_bytes
+    last = min((chunk + 1) * phase.grain, phase.total)
+    for first in range(chunk * phase.grain, last, phase.round):
+        units.first = first
+        units.last = min(first + phase.round, last)
+        at = phase + sizeof(Phase)
+        for _ in range(phase.stages):
+            stage = Stage.at(at)
+            run_stage(units, stage)
+            at = at + stage.bytes
+
+
+@native
+def run_stage(units: Round, stage: Stage) -> None:
+    """Take the blocks of a round through a stage, each through all steps."""
+    source = area(units.env, stage.source_slot, stage.source_offset)
+    target = area(units.env, stage.target_slot, stage.target_offset)
+    source = source + units.chunk * stage.source_chunk
+    target = target + units.chunk * stage.target_chunk
+    for block in range(units.first * stage.unit_blocks, units.last * stage.unit_blocks):
+        outer = block // stage.blocks
+        number = block % stage.blocks
+        lane = number * stage.width
+        first = source + outer * stage.source_outer + lane * stage.source_lane
+        result = target + outer * stage.target_outer + lane * stage.target_lane
+        left = min(stage.lanes - lane, stage.width)
+        # Memory is read while registers are busy: each block fetches its share of the next unit.
+        following = source + (outer + 1) * stage.source_outer
+        fetch(following + number * stage.fetched, stage.fetched)
+        at = stage + sizeof(Stage)
+        for _ in range(stage.steps):
+            step = StepCall.at(at)
+            step.function(units.tiles, first, result, lane, left, step + sizeof(StepCall))
+            at = at + step.bytes
+
+
+@inlined
+def fetch(start: Pointer, size: i64) -> None:
+    """Bring `size` bytes to the L2 cache."""
+    for offset in range(0, size, LINE_BYTES):
+        fetch_line(start + offset)
+
+
+def _emit_fetch(f: FunctionBuilder, address: Value) -> None:
+    how = [f.const(lt.I32, item) for item in (0, TO_L2, DATA_CACHE)]
+    f.intrinsic("llvm.prefetch", lt.VOID, [address, *how])
+
+
+@vectors(_emit_fetch)
+def fetch_line(address: Pointer) -> None:
+    """Bring a line to the L2 cache."""
+    ...
 
 
 def stage_symbol(number: int) -> str:
-    """Return the driver of a stage that is phase `number`."""
+    """Return the driver of stages that are phase `number`."""
     return f"fft_stage_{number}"
+
+
+def _driver(number: int) -> Callable[[Env, i64], None]:
+    @exported(stage_symbol(number))
+    def driver(env: Env, chunk: i64) -> None:
+        run_phase(env, chunk, number)
+
+    return driver
 
 
 def emit_stages(module: ModuleBuilder) -> None:
     """Emit the drivers of stages."""
-    _emit_stage(module)
-    for number in range(MAX_STAGES):
-        _emit_entry(module, stage_symbol(number), "fft_stage", number)
-
-
-def fold_symbol(name: str, packs: bool, number: int) -> str:
-    """Return the driver of a fold that is phase `number`; `name` is the part's."""
-    return f"{name}_{'pack' if packs else 'unpack'}_{number}"
-
-
-def emit_folds(module: ModuleBuilder, name: str, type: Type, target: TargetSpec) -> None:
-    """Emit the drivers of folds in vectors of `type`."""
-    for packs in (False, True):
-        driver = f"{name}_{'pack' if packs else 'unpack'}"
-        f, env, chunk, numbers = _open(module, driver)
-        given = _numbers(f, numbers, FOLD)
-        areas = [_area(f, env, given, side) for side in ("source", "target")]
-        emit_fold(ComplexMath(f, type, target.has_fma), packs, given, (areas[0], areas[1]), chunk)
-        f.ret()
-        for number in range(MAX_STAGES):
-            _emit_entry(module, fold_symbol(name, packs, number), driver, number)
-
-
-def _open(module: ModuleBuilder, symbol: str) -> tuple[FunctionBuilder, Value, Value, Value]:
-    params = [("env", lt.PTR), ("chunk", lt.I64), ("numbers", lt.PTR)]
-    f = module.function(symbol, lt.VOID, params, linkage="internal", attrs="nounwind")
-    env, chunk, numbers = f.params
-    return f, env, chunk, numbers
-
-
-def _emit_entry(module: ModuleBuilder, symbol: str, driver: str, number: int) -> None:
-    """Emit phase `number`: the driver on the numbers of that stage."""
-    f = module.function(symbol, lt.VOID, [("env", lt.PTR), ("chunk", lt.I64)], attrs="nounwind")
-    env, chunk = f.params
-    offset = f.load(lt.I64, f.gep(env, (BUFFERS + 1 + number) * SLOT_BYTES), 8, invariant=True)
-    f.call(module.defined(driver).reference, [env, chunk, f.gep(env, offset)])
-    f.ret()
-
-
-def _numbers(f: FunctionBuilder, at: Value, names: tuple[str, ...]) -> dict[str, Value]:
-    return {
-        name: f.load(
-            lt.PTR if name in _POINTERS else lt.I64,
-            f.gep(at, slot * SLOT_BYTES),
-            8,
-            invariant=True,
-        )
-        for slot, name in enumerate(names)
-    }
-
-
-def _area(f: FunctionBuilder, env: Value, given: dict[str, Value], side: str) -> Value:
-    base = f.load(lt.PTR, f.gep(env, given[f"{side}_slot"], lt.I64), 8)
-    return f.gep(base, given[f"{side}_offset"])
-
-
-@record
-class _Chunk:
-    """What the stages of a chunk have in common."""
-
-    f: FunctionBuilder
-    env: Value
-    number: Value
-    tiles: Value
-
-    def stage(self, at: Value, first: Value, last: Value) -> Value:
-        """Emit a stage's work on the units [first, last); return where the next one's numbers lie.
-
-        `at` is where its own lie.
-        """
-        f = self.f
-        given = _numbers(f, at, STAGE)
-        areas = {side: self._area(given, side) for side in ("source", "target")}
-        first_step = f.gep(at, len(STAGE) * SLOT_BYTES)
-
-        def block(number: Value) -> None:
-            outer = f.as_value(f.idiv(number, given["blocks"]))
-            lane = f.mul(f.as_value(f.irem(number, given["blocks"])), given["width"])
-            addresses = [
-                f.gep(
-                    area,
-                    f.add(f.mul(outer, given[f"{side}_outer"]), f.mul(lane, given[f"{side}_lane"])),
-                )
-                for side, area in areas.items()
-            ]
-            left = f.as_value(f.imin(f.isub(given["lanes"], lane), given["width"]))
-            self._fetch(areas["source"], number, given)
-
-            def step(_: Value, values: list[Value]) -> list[Value]:
-                (at,) = values
-                function = f.load(lt.PTR, at, 8)
-                size = f.load(lt.I64, f.gep(at, SLOT_BYTES), 8)
-                arguments = f.gep(at, 2 * SLOT_BYTES)
-                types = [type for _, type in SIGNATURE]
-                f.call_indirect(
-                    function, lt.VOID, types, [self.tiles, *addresses, lane, left, arguments]
-                )
-                return [f.gep(at, size)]
-
-            f.loop(0, given["steps"], 1, [first_step], step, at_least_once=True)
-
-        units = given["unit_blocks"]
-        start = f.mul(first, units)
-        f.for_range(f.mul(last, units), block, start=start)
-        return f.gep(at, given["bytes"])
-
-    def _fetch(self, source: Value, number: Value, given: dict[str, Value]) -> None:
-        """Emit the prefetch of a block's part of the unit behind its own."""
-        f = self.f
-        unit = f.iadd(f.idiv(number, given["blocks"]), 1)
-        part = f.imul(f.irem(number, given["blocks"]), given["fetched"])
-        start = f.gep(f.gep(source, f.imul(unit, given["source_outer"])), part)
-        how = [f.const(lt.I32, item) for item in (0, TO_L2, DATA_CACHE)]
-
-        def line(offset: Value) -> None:
-            f.intrinsic("llvm.prefetch", lt.VOID, [f.gep(start, offset), *how])
-
-        f.for_range(given["fetched"], line, step=LINE_BYTES)
-
-    def _area(self, given: dict[str, Value], side: str) -> Value:
-        own = self.f.mul(self.number, given[f"{side}_chunk"])
-        return self.f.gep(_area(self.f, self.env, given, side), own)
-
-
-def _emit_stage(module: ModuleBuilder) -> None:
-    """Emit the loop over a chunk's units, and the stages of each round of them."""
-    f, env, chunk, numbers = _open(module, "fft_stage")
-    given = _numbers(f, numbers, PHASE)
-    scratch = f.load(lt.PTR, f.gep(env, SCRATCH * SLOT_BYTES), 8)
-    tiles = f.gep(scratch, f.add(given["tiles"], f.mul(chunk, given["tile_bytes"])))
-    work = _Chunk(f, env, chunk, tiles)
-    first_stage = f.gep(numbers, len(PHASE) * SLOT_BYTES)
-    start, stop = units_of_chunk(f, chunk, given["grain"], given["total"])
-
-    def units(first: Value) -> None:
-        last = f.as_value(f.imin(f.iadd(first, given["round"]), stop))
-        f.loop(
-            0,
-            given["stages"],
-            1,
-            [first_stage],
-            lambda _, at: [work.stage(at[0], first, last)],
-            at_least_once=True,
-        )
-
-    f.for_range(stop, units, start=start, step=given["round"])
-    f.ret()
+    Translation(module).add(*map(_driver, range(MAX_STAGES)))

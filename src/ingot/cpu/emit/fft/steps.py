@@ -23,7 +23,7 @@ from ingot.emit.fft.butterflies import Complex, ComplexMath, butterfly
 from ingot.emit.values.indices import IndexValue
 from ingot.kernel.fft.steps import Code
 from ingot.llvm import types as lt
-from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
+from ingot.llvm.builder import ALIGNED_STACK, FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 from ingot.support.records import record
@@ -40,8 +40,17 @@ Storer = Callable[[IndexValue, Complex], None]
 
 
 def emit_step(module: ModuleBuilder, symbol: str, code: Code, type: Type, fma: bool) -> None:
-    """Emit the function of a step in vectors of `type`."""
-    f = module.function(symbol, lt.VOID, SIGNATURE, attrs="nounwind")
+    """Emit the function of a step of every size.
+
+    Args:
+        module: where to.
+        symbol: its name.
+        code: what the step does.
+        type: the vectors of real, and of imaginary parts: a lane for each sequence of a block.
+        fma: whether the target fuses multiplication and addition.
+    """
+    # Vectors that are spilled to a stack that is not aligned cross cache lines.
+    f = module.function(symbol, lt.VOID, SIGNATURE, attrs=f"nounwind {ALIGNED_STACK}")
     tiles, source, target, lane, left, arguments = f.params
     names = code.arguments
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ingot.cpu.emit.sort.quicksort import Partition, Sort, Split
 from ingot.cpu.emit.sort.records import RecordType
 from ingot.kernel.sort.keys import RecordKind
-from ingot.kernel.sort.sort import MAX_PARTS, KeyedNumbers, KeyedVariant
+from ingot.kernel.sort.sort import MAX_PARTS, KeyedVariant, SortNumbers
 from ingot.llvm import types as lt
 from ingot.llvm.target import TargetSpec
 from ingot.native.pointers import Array, Pointer, Struct
@@ -30,7 +30,7 @@ PART_BYTES = 8 * (COUNTS + MAX_PARTS)
 """Bytes of these numbers for each part."""
 
 
-class Numbers(KeyedNumbers, is_constant=True):
+class Numbers(SortNumbers, is_constant=True):
     """What env holds behind the scratch: the numbers, and the functions that sort records."""
 
     sort: Sort

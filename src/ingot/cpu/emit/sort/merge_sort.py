@@ -1,199 +1,147 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stable merge sort of sequences in scratch: shared by sort kernels and selection.
+"""Stable merge sort of elements in scratch, as native functions: of sorts, and of selections.
 
-Runs of `RUN` elements are sorted by insertion and merged pairwise, back and forth between two
-areas. The merge has no branch on the comparison, so its time does not depend on the data.
+`sort` goes to and fro between two areas. First, each run of `RUN` elements is sorted by insertion
+into the other area (`sort_runs`); then runs are merged pairwise until there is one (`merge`). Two
+long runs are merged in pieces by several threads: `go_on` finds where a piece begins in each.
 
 Invariant: an element moves before another only if the comparison says so, so equal ones keep their
 order. A comparison that is not an order (of floats with NaN) still gives a permutation.
+Source: O. Green, R. McColl, D. Bader, GPU merge path (2012).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from ingot.emit.values.indices import IndexValue
-from ingot.llvm import types as lt
-from ingot.llvm.builder import FunctionBuilder
-from ingot.llvm.values import Value
-from ingot.support.records import record
+from ingot.cpu.emit.sort.compared_elements import (
+    Compared,
+    copy,
+    copy_either,
+    element,
+    is_before,
+)
+from ingot.native.functions import native
+from ingot.native.operations import bit_length
+from ingot.native.pointers import Pointer, Struct
+from ingot.native.types import i64
 
 RUN = 8
 """Elements of the runs that are merged."""
 
-Comes = Callable[[list[Value], list[Value]], Value]
-"""Emits whether the left element must come before the right one; an element is a list of parts."""
+
+class Runs(Struct):
+    """Two runs of one area: the first index of each, and the index behind its last element."""
+
+    left: i64
+    left_end: i64
+    right: i64
+    right_end: i64
 
 
-@record
-class MergeSorter:
-    """Emits the sorting of one sequence, whose elements lie in one area of scratch per part.
+@native
+def sort(of: Compared, area: Pointer, other: Pointer, count: i64, span: i64) -> Pointer:
+    """Sort the first `count` elements of an area; return the area where they are in order.
 
-    Attributes:
-        f: the function.
-        types: memory types of an element's parts.
-        length: elements of a sequence.
-        comes_before: the comparison.
-        span: a length, no less than this one's, that says how often runs are merged; sequences of
-            one span end in the same areas.
+    Args:
+        of: the elements and their order.
+        area: where the elements are.
+        other: room for as many.
+        count: how many elements.
+        span: `count` or more: how long the last run would be. All counts of one span end in the
+            same area.
     """
+    runs = Runs.on_stack()
+    sort_runs(of, other, area, count)
+    source = other
+    target = area
+    width: i64 = RUN
+    while width < span:
+        for low in range(0, count, 2 * width):
+            runs.left = low
+            runs.left_end = min(low + width, count)
+            runs.right = runs.left_end
+            runs.right_end = min(low + 2 * width, count)
+            merge(of, target, low, source, runs)
+        merged = target
+        target = source
+        source = merged
+        width = 2 * width
+    return source
 
-    f: FunctionBuilder
-    types: list[lt.Type]
-    length: IndexValue
-    comes_before: Comes
-    span: IndexValue | None = None
 
-    def sort(self, here: list[Value], there: list[Value]) -> list[Value]:
-        """Sort the records in `here`; return the areas that they are in then: these or `there`."""
-        self._sort_runs(here)
-        return self._merge_runs(here, there)
+@native
+def sort_runs(of: Compared, target: Pointer, source: Pointer, count: i64) -> None:
+    """Insert the elements of each run into the same indices of `target`."""
+    for start in range(0, count, RUN):
+        for number in range(start, min(start + RUN, count)):
+            inserted = element(of, source, number)
+            index = number
+            while index > start and is_before(of, inserted, element(of, target, index - 1)):
+                copy(of, element(of, target, index), element(of, target, index - 1))
+                index -= 1
+            copy(of, element(of, target, index), inserted)
 
-    def _load(self, areas: list[Value], position: IndexValue) -> list[Value]:
-        """Return the elements of all operands at a position, as they lie in memory."""
-        f = self.f
-        pairs = zip(areas, self.types, strict=True)
-        return [f.load(type_, f.gep(area, position, type_)) for area, type_ in pairs]
 
-    def _store(self, values: list[Value], areas: list[Value], position: IndexValue) -> None:
-        f = self.f
-        for value, area, type_ in zip(values, areas, self.types, strict=True):
-            f.store(value, f.gep(area, position, type_))
+@native
+def merge(of: Compared, target: Pointer, index: i64, source: Pointer, runs: Runs) -> None:
+    """Merge two runs; nothing branches on a comparison, so the time does not depend on elements.
 
-    # ---- short runs
+    Args:
+        of: the elements and their order.
+        target: the area to merge to.
+        index: where its first element goes.
+        source: the area of the runs.
+        runs: the runs; either may be empty.
+    """
+    left = runs.left
+    right = runs.right
+    left_end = runs.left_end
+    right_end = runs.right_end
+    to = index
+    while left < left_end and right < right_end:
+        first = element(of, source, left)
+        second = element(of, source, right)
+        takes_right = is_before(of, second, first)
+        copy_either(of, element(of, target, to), first, second, takes_right)
+        right += i64(takes_right)
+        left += 1 - i64(takes_right)
+        to += 1
+    while left < left_end:
+        copy(of, element(of, target, to), element(of, source, left))
+        left += 1
+        to += 1
+    while right < right_end:
+        copy(of, element(of, target, to), element(of, source, right))
+        right += 1
+        to += 1
 
-    def _sort_runs(self, areas: list[Value]) -> None:
-        f = self.f
 
-        def run(start: Value) -> None:
-            end = f.imin(f.iadd(start, RUN), self.length)
+@native
+def times_merged(span: i64) -> i64:
+    """Return how often `sort` merges the runs of a span, which is longer than a run."""
+    return bit_length((span - 1) // RUN)
 
-            def insert(number: Value) -> None:
-                held = self._load(areas, number)
 
-                def before(values: list[Value]) -> list[Value]:
-                    return self._load(areas, f.imax(f.isub(values[0], 1), start))
+class Split(Struct):
+    """The first `count` elements of two runs merged: `from_left` of them are of the left run."""
 
-                def moves(values: list[Value]) -> Value:
-                    is_inside = f.icmp("sgt", values[0], start)
-                    return f.and_(is_inside, self.comes_before(held, before(values)))
+    count: i64
+    from_left: i64
 
-                def move(values: list[Value]) -> list[Value]:
-                    self._store(before(values), areas, values[0])
-                    return [f.as_value(f.isub(values[0], 1))]
 
-                (index,) = f.while_([number], moves, move)
-                self._store(held, areas, index)
+@native
+def go_on(of: Compared, source: Pointer, runs: Runs, split: Split, count: i64) -> None:
+    """Change a split of two runs to one of `count` elements: more than it had, or as many.
 
-            f.for_range(end, insert, start=f.iadd(start, 1))
-
-        f.for_range(self.length, run, step=RUN)
-
-    # ---- merging
-
-    def _merge_runs(self, here: list[Value], there: list[Value]) -> list[Value]:
-        """Merge runs until there is one; return the areas that it lies in."""
-        f, count = self.f, len(here)
-        if isinstance(self.length, int) and self.length <= RUN:
-            return here
-
-        def goes_on(values: list[Value]) -> Value:
-            span = self.length if self.span is None else self.span
-            return f.icmp("slt", values[0], f.as_value(span))
-
-        def level(values: list[Value]) -> list[Value]:
-            width, source, target = values[0], values[1 : count + 1], values[count + 1 :]
-            self._merge_level(source, target, width)
-            return [f.as_value(f.imul(width, 2)), *target, *source]
-
-        start = [f.const(lt.I64, RUN), *here, *there]
-        return f.while_(start, goes_on, level)[1 : count + 1]
-
-    def merged_times(self, span: IndexValue) -> Value:
-        """Return how often the runs of sequences of a span, of more than one run, are merged."""
-        f = self.f
-        runs = f.idiv(f.isub(span, 1), RUN)
-        no_zero = f.const(lt.I1, True)
-        zeros = f.intrinsic("llvm.ctlz", lt.I64, [f.as_value(runs), no_zero])
-        return f.as_value(f.isub(64, zeros))
-
-    def _merge_level(self, source: list[Value], target: list[Value], width: Value) -> None:
-        """Merge each pair of runs of `width` elements."""
-        f = self.f
-        double = f.as_value(f.imul(width, 2))
-        merge = self._merge
-        f.for_range(self.length, lambda low: merge(source, target, low, width), step=double)
-
-    def _merge(self, source: list[Value], target: list[Value], low: Value, width: Value) -> None:
-        """Merge the runs [low, middle) and [middle, high) of `source` into `target`."""
-        f = self.f
-        middle = f.as_value(f.imin(f.iadd(low, width), self.length))
-        high = f.as_value(f.imin(f.iadd(middle, width), self.length))
-        self.merge(source, target, [low, middle, middle, high], low)
-
-    def merge(
-        self, source: list[Value], target: list[Value], bounds: list[Value], low: Value
-    ) -> None:
-        """Merge two runs into `target`, from position `low` on.
-
-        `bounds`: the first element of both runs, then what comes behind the last of both. Both
-        runs are parts of one stretch of `source`, of whose elements there is at least one.
-        """
-        f = self.f
-        first_left, first_right, end_left, end_right = bounds
-        # An empty run at the start of a stretch has no element before its end.
-        last_left = f.imax(f.isub(end_left, 1), 0)
-        last_right = f.imax(f.isub(end_right, 1), 0)
-        count = f.iadd(f.isub(end_left, first_left), f.isub(end_right, first_right))
-
-        def step(position: Value, values: list[Value]) -> list[Value]:
-            i, j = values
-            # A run that is used up gives its last element, which is not taken.
-            left = self._load(source, f.imin(i, last_left))
-            right = self._load(source, f.imin(j, last_right))
-            is_over = f.icmp("sge", i, end_left)
-            wins = f.or_(is_over, self.comes_before(right, left))
-            takes_right = f.and_(f.icmp("slt", j, end_right), wins)
-            taken = [f.select(takes_right, b, a) for a, b in zip(left, right, strict=True)]
-            self._store(taken, target, position)
-            moved = f.zext(takes_right, lt.I64)
-            return [f.as_value(f.iadd(i, f.isub(1, moved))), f.as_value(f.iadd(j, moved))]
-
-        f.loop(low, f.iadd(low, count), 1, [first_left, first_right], step)
-
-    # ---- parts of a merge
-
-    def split(
-        self,
-        source: list[Value],
-        runs: tuple[Value, Value, Value],
-        before: tuple[Value, Value],
-        end: Value,
-    ) -> Value:
-        """Return how many of the first `end` elements of two merged runs are of the left one.
-
-        With a comparison that is no order, numbers are still no less than those for an end before
-        this one, and take no more elements than there are between.
-
-        Args:
-            source: where the runs lie.
-            runs: first element of the left run, of the right run, and what comes behind that.
-            before: an end before this one and what was found for it.
-            end: elements of both runs together.
-        """
-        f = self.f
-        low, middle, high = runs
-        least = f.imax(before[1], f.isub(end, f.isub(high, middle)))
-        most = f.imin(f.iadd(before[1], f.isub(end, before[0])), f.isub(middle, low))
-
-        def halve(values: list[Value]) -> list[Value]:
-            least, most = values
-            guess = f.as_value(f.idiv(f.iadd(least, most), 2))
-            left = self._load(source, f.iadd(low, guess))
-            right = self._load(source, f.iadd(middle, f.isub(f.isub(end, guess), 1)))
-            is_behind = self.comes_before(right, left)
-            more = f.as_value(f.iadd(guess, 1))
-            return [f.select(is_behind, least, more), f.select(is_behind, guess, most)]
-
-        start = [f.as_value(least), f.as_value(most)]
-        return f.while_(start, lambda values: f.icmp("slt", *values), halve)[0]
+    With a comparison that is not an order, there are still no fewer elements of each run.
+    """
+    least = max(split.from_left, count - (runs.right_end - runs.right))
+    most = min(split.from_left + count - split.count, runs.left_end - runs.left)
+    while least < most:
+        guess = (least + most) // 2
+        left = element(of, source, runs.left + guess)
+        if is_before(of, element(of, source, runs.right + count - guess - 1), left):
+            most = guess
+        else:
+            least = guess + 1
+    split.count = count
+    split.from_left = least

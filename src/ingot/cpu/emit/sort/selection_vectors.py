@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from ingot.cpu.emit.sort.best import LANES, WORST
-from ingot.cpu.emit.sort.merge_sort import MergeSorter
 from ingot.cpu.emit.sort.selection_keys import Keys
 from ingot.emit.values.types import memory_type
 from ingot.hlo.dtype import DType
@@ -132,18 +131,6 @@ def _emit_below(f: FunctionBuilder, area: Value, length: Value, limit: Value) ->
 @vectors(_emit_below)
 def greatest_below(area: Array[i64], length: i64, limit: i64) -> i64:
     """Return the greatest candidate of a row that is less than `limit`."""
-    ...
-
-
-def _emit_sort(f: FunctionBuilder, area: Value, count: Value) -> Value:
-    spare = f.gep(area, count, lt.I64)
-    sorter = MergeSorter(f, [lt.I64], count, lambda left, right: f.icmp("sgt", left[0], right[0]))
-    return sorter.sort([area], [spare])[0]
-
-
-@vectors(_emit_sort)
-def sort_candidates(area: Array[i64], count: i64) -> Array[i64]:
-    """Sort candidates, greatest first; return where they are: here or in the room behind them."""
     ...
 
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from ingot.cpu.emit.driver_records import driver_template
 from ingot.cpu.emit.sort.best import WORST, keep_best
+from ingot.cpu.emit.sort.compared_elements import Compared
+from ingot.cpu.emit.sort.merge_sort import sort
 from ingot.cpu.emit.sort.selection_vectors import (
     Selection,
     fill_candidates,
@@ -21,10 +23,12 @@ from ingot.cpu.emit.sort.selection_vectors import (
     find_last_hits,
     greatest_below,
     list_keys,
-    sort_candidates,
     write_element,
 )
 from ingot.cpu.emit.template import Template
+from ingot.hlo.dtype import PRED, S64
+from ingot.hlo.opset.elementwise import CompareAttributes
+from ingot.kernel import expr as ex
 from ingot.kernel.sort.topk import BLOCK, SelectionNumbers
 from ingot.native.functions import inlined, native
 from ingot.native.operations import memcpy, trailing_zeros, unlikely
@@ -35,6 +39,12 @@ BYTES = 8
 """Bytes of a candidate."""
 
 LEAST_KEY = -(1 << 31)
+
+_PAIR = (ex.argument(0, S64), ex.argument(1, S64))
+CANDIDATES = Compared(
+    ex.make("compare", PRED, _PAIR, CompareAttributes("GT")), (S64,), has_fma=False
+)
+"""Candidates in the order of the result."""
 
 
 class Start(Struct, is_constant=True):
@@ -179,7 +189,7 @@ def join(found: Candidates, keys: Array[i32], position: i64, hits: i64) -> None:
 def finish(of: Selection, env: Start, row: i64, area: Array[i64]) -> None:
     """Write the k candidates in `area` to row number `row` of the results, in order."""
     k = numbers_of(env).k
-    best = sort_candidates(area, k)
+    best = Array[i64].at(sort(CANDIDATES, area, area + k * BYTES, k, k))
     for rank in range(k):
         write(of, env, row * k + rank, best[rank])
 
