@@ -26,7 +26,7 @@ from ingot.passes.fusion.legality import (
     is_fusible,
     is_way_into,
     reads_from_memory,
-    why_not,
+    why_not_each,
     why_not_output,
 )
 from ingot.passes.fusion.recompute import (
@@ -92,7 +92,7 @@ def _visit(grouping: Grouping, producer: Instruction) -> None:
             _fuse(grouping, producer, list(consumers))
         return
     _note_frames(reached, consumers, producer)
-    reasons = {group: why_not(grouping, producer, group) for group in consumers}
+    reasons = why_not_each(grouping, producer, consumers)
     legal = [group for group, reason in reasons.items() if not reason]
     if _may_fuse_everywhere(producer, consumers, legal, outside):
         _fuse(grouping, producer, legal)

@@ -10,6 +10,8 @@ Invariant: a group that these rules allow has a kernel.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ingot.analysis.direct_convolution import is_driven, moves_features
 from ingot.analysis.frames import ONE, Frame, grid_of
 from ingot.analysis.in_place import reads_in_time
@@ -207,8 +209,19 @@ def reads_from_memory(group: Group, user: Instruction, producer: Instruction) ->
     return producer in user.destinations
 
 
-def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
-    """Return why `producer` cannot (or should not) be computed inside `group`; empty if it can."""
+def why_not_each(
+    grouping: Grouping, producer: Instruction, groups: Iterable[Group]
+) -> dict[Group, str]:
+    """Return why `producer` cannot (or should not) be computed inside each group; empty if it can.
+
+    What depends on the producer alone looks at all of its users, so it is asked once: a value that
+    many kernels read would take users times kernels.
+    """
+    parts = _why_not_parts(producer)
+    return {group: _why_not(grouping, producer, group, parts) for group in groups}
+
+
+def _why_not(grouping: Grouping, producer: Instruction, group: Group, parts: str) -> str:
     if producer.shape.is_tuple:
         return "its result is a tuple"
     if producer.opcode in ALONE or is_scan(producer):
@@ -230,26 +243,33 @@ def why_not(grouping: Grouping, producer: Instruction, group: Group) -> str:
         return "a fold would ask for each element of a window whether it lies inside"
     if producer.has(Trait.EXPENSIVE) or producer.opcode in _SLOW:
         return _why_not_expensive(producer, group, frame)
-    return _why_not_parts(producer) or _why_not_indices(producer, group)
+    return parts or _why_not_indices(producer, group)
 
 
 def _why_not_parts(producer: Instruction) -> str:
     """Parts of a kernel are computed where others are, too, or in as few lanes as they have."""
     if producer.opcode == "gather" and any(u.opcode in MASKING for u in producer.users):
         return "a gather under a pad or concatenate would read for every element"
-    if any(_is_narrow_part(producer, user) for user in producer.users) and gathers(producer):
+    is_part = _is_narrow(producer) and any(_is_last_part(u, producer) for u in producer.users)
+    if is_part and gathers(producer):
         return "narrow parts beside each other would be gathered a few lanes at a time"
     return ""
 
 
-def _is_narrow_part(producer: Instruction, user: Instruction) -> bool:
-    """Whether a value of many short rows is put beside others."""
+def _is_narrow(producer: Instruction) -> bool:
+    """Whether a value is many short rows."""
     *outer, width = producer.shape.dims or (0,)
     rows = product(outer)
-    if user.opcode != "concatenate" or not isinstance(width, int) or not isinstance(rows, int):
+    if not isinstance(width, int) or not isinstance(rows, int):
         return False
-    is_last = user.as_(DimensionsAttributes).dimensions == (len(outer),)
-    return is_last and width <= NARROW_PART < rows
+    return width <= NARROW_PART < rows
+
+
+def _is_last_part(user: Instruction, part: Instruction) -> bool:
+    """Whether `user` puts rows beside those of others."""
+    if user.opcode != "concatenate":
+        return False
+    return user.as_(DimensionsAttributes).dimensions == (part.shape.rank - 1,)
 
 
 def _why_not_size(producer: Instruction, group: Group) -> str:
