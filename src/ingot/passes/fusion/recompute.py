@@ -87,7 +87,7 @@ def is_cheap_to_recompute(producer: Instruction, most: int = MAX_RECOMPUTED) -> 
 
 
 def chooses_often(producer: Instruction) -> bool:
-    """Whether computing `producer` chooses among parts of concatenations more than MAX_CHOICES times."""
+    """Whether computing `producer` chooses among parts more than MAX_CHOICES times."""
     cone = _cone(producer, _is_computed)
     joined = (one for one in cone if one.opcode == "concatenate")
     return sum(len(one.operands) - 1 for one in joined) > MAX_CHOICES
