@@ -211,3 +211,30 @@ def test_tables_are_bounded_by_their_bytes() -> None:
         tables.table("chirp", (length,), True)
     assert weak() is None
     assert tables.table("chirp", (1000,), True) is first
+
+
+@pytest.mark.parametrize("level", host_levels())
+@pytest.mark.parametrize("kind", ["RFFT", "IRFFT"])
+@pytest.mark.parametrize(
+    ("batch", "lengths", "element"),
+    [
+        *(((rows,), (length,), "c64") for rows in (1, 7) for length in (81, 99, 255, 999, 1309)),
+        *(((rows,), (length,), "c128") for rows in (1, 3) for length in (81, 495, 5005)),
+        ((9,), (4347,), "c64"),
+        ((2,), (3, 99), "c64"),
+        ((), (5, 255), "c64"),
+    ],
+)
+def test_real_rows_of_odd_length_in_two_stages(batch, lengths, element, kind, level):
+    check(kind, batch, lengths, element, TargetSpec.host(level))
+
+
+@pytest.mark.parametrize("kind", ["RFFT", "IRFFT"])
+def test_an_infinity_in_a_row_of_odd_length_stays_there(kind):
+    module, x, _ = transform(kind, (3,), (1309,), "c64")
+    run = ingot.compile(module)
+    before = run(x)
+    x[1, 77] = np.inf
+    after = run(x)
+    np.testing.assert_array_equal(before[::2], after[::2])
+    assert not np.isfinite(after[1]).any()

@@ -161,3 +161,31 @@ ENTRY e {{
         row = colours[min(max(number, 0), 6)]
         found = compiled(amounts, colours, np.int32(number))
         np.testing.assert_array_equal(np.asarray(found), amounts[:, None] * row)
+
+
+@pytest.mark.parametrize("level", host_levels())
+@pytest.mark.parametrize("element", ["f32", "f64", "bf16"])
+@pytest.mark.parametrize("length", [2, 3, 4])
+@pytest.mark.parametrize("rows", [1, 17, 611])
+def test_functions_of_rows_that_are_gathered(rows, length, element, level):
+    """Indices beyond the rows are clamped; infinities and NaN stay where they are."""
+    text = f"""HloModule m
+ENTRY e {{
+  x = T[{rows},{length}] parameter(0)
+  table = T[29,{length}] parameter(1)
+  of = s32[{rows},1] parameter(2)
+  taken = T[{rows},{length}] gather(table, of), offset_dims={{1}}, collapsed_slice_dims={{0}}, \
+start_index_map={{0}}, index_vector_dim=1, slice_sizes={{1,{length}}}
+  less = T[{rows},{length}] subtract(x, taken)
+  ROOT y = T[{rows},{length}] exponential(less)
+}}""".replace("T[", f"{element}[")
+    random = np.random.default_rng(rows)
+    x = random.standard_normal((rows, length)).astype(dtype(element).numpy)
+    table = random.standard_normal((29, length)).astype(x.dtype)
+    table[3, 0], table[5, 1], table[28] = np.inf, -np.inf, np.nan
+    of = random.integers(-5, 35, (rows, 1)).astype(np.int32)
+    module = ingot.parse_hlo(text)
+    found = np.asarray(ingot.compile(module, target=TargetSpec.host(level))(x, table, of))
+    wanted = np.exp((x - table[np.clip(of[:, 0], 0, 28)]).astype(np.float64))
+    tolerance = {"f32": 1e-6, "f64": 1e-14, "bf16": 2e-2}[element]
+    np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=tolerance)

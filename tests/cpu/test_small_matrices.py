@@ -89,3 +89,49 @@ def test_larger_or_fewer_matrices_stay_with_lapack():
     for shape in (f"f32[{BATCH},5,5]", "f32[2,3,3]"):
         text = f"a = {shape} parameter(0)\n  ROOT c = {shape} cholesky(a), lower=true"
         assert calls_lapack(compiled(text))
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 8])
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("turned", ["NO_TRANSPOSE", "TRANSPOSE"])
+def test_one_matrix_and_many_right_hand_sides(size, left, lower, turned, generator):
+    for name, sides, calls in (("f32", 521, False), ("f64", 512, False), ("f32", 511, True)):
+        shape = f"{name}[{size},{sides}]" if left else f"{name}[{sides},{size}]"
+        executable = compiled(f"""\
+  a = {name}[{size},{size}] parameter(0)
+  b = {shape} parameter(1)
+  ROOT x = {shape} triangular-solve(a, b), left_side={str(left).lower()}, \
+lower={str(lower).lower()}, transpose_a={turned}
+""")
+        assert calls_lapack(executable) == calls
+        a = matrices(generator, size, name)[0]
+        b = generator.standard_normal((size, sides) if left else (sides, size)).astype(a.dtype)
+        b[0, 0], b[-1, -1] = np.nan, 0
+        found = executable(a, b)
+        triangle = np.tril(a) if lower else np.triu(a)
+        triangle = triangle if turned == "NO_TRANSPOSE" else triangle.T
+        given = np.nan_to_num(b)
+        whole = np.linalg.solve(triangle, given) if left else np.linalg.solve(triangle.T, given.T).T
+        side = (slice(None), slice(1, None)) if left else slice(1, None)
+        tolerance = 1e-4 if name == "f32" else 1e-12
+        np.testing.assert_allclose(found[side], whole[side], rtol=tolerance, atol=tolerance)
+        assert np.isnan(found[:, 0] if left else found[0]).any()
+
+
+@pytest.mark.parametrize("value", [0.0, np.inf, np.nan])
+def test_a_pivot_that_is_no_number_is_as_in_lapack(value, generator):
+    text = """\
+  a = f32[3,3] parameter(0)
+  b = f32[3,SIDES] parameter(1)
+  ROOT x = f32[3,SIDES] triangular-solve(a, b), left_side=true, lower=true, \
+transpose_a=NO_TRANSPOSE
+"""
+    a = matrices(generator, 3)[0]
+    a[1, 1] = value
+    b = generator.standard_normal((3, 600)).astype(np.float32)
+    found = compiled(text.replace("SIDES", "600"))(a, b)
+    wanted = compiled(text.replace("SIDES", "300"))
+    parts = [wanted(a, np.ascontiguousarray(part)) for part in np.split(b, 2, axis=1)]
+    expected = np.concatenate(parts, axis=1)
+    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))

@@ -419,3 +419,23 @@ def test_a_reshape_is_never_a_kernel_of_its_own() -> None:
 
 def _permuted(sizes: tuple[int, ...], order: str) -> str:
     return ",".join(str(sizes[int(number)]) for number in order.split(","))
+
+
+@pytest.mark.parametrize(("parts", "kernels"), [(13, 2), (14, 3)])
+def test_a_stack_of_many_parts_is_not_put_together_in_several_kernels(
+    parts: int, kernels: int
+) -> None:
+    """A sum of columns and what follows it read 14 stacked rows from memory; they choose of 13."""
+    numbers = list(reversed(range(parts)))
+    size = f"f32[{parts},512]"
+    rows = "\n".join(
+        f"r{i} = f32[1,512] slice(x), slice={{[{i}:{i + 1}], [0:512]}}" for i in numbers
+    )
+    text = f"""x = {size} parameter(0)
+      zero = f32[] constant(0)
+      {rows}
+      s = {size} concatenate({", ".join(f"r{i}" for i in numbers)}), dimensions={{0}}
+      t = f32[512] reduce(s, zero), dimensions={{0}}, to_apply=add
+      b = {size} broadcast(t), dimensions={{1}}
+      ROOT d = {size} divide(s, b)"""
+    assert len(fuse(text).kernels) == kernels

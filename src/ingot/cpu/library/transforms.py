@@ -126,8 +126,8 @@ class _Steps:
 
     def symbol(self, code: Code) -> str:
         """Return a step's function."""
-        kind = code.kind.replace(" ", "_")
-        return f"{self.name}_{kind}{code.radix or ''}_{code.source}_{code.target}"
+        name = f"{self.name}_{code.kind}{code.radix or ''}_{code.source}_{code.target}"
+        return name.replace(" ", "_")
 
     def part(self, code: Code) -> LibraryPart:
         """Return the part that has a step.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ingot.emit.values import division
+from ingot.emit.values import division, quotients
 from ingot.emit.values.conversions import bitcast_convert, convert
 from ingot.emit.values.types import complex_of, complex_part, round_result
 from ingot.hlo.dtype import F16, PRED, DType
@@ -29,7 +29,7 @@ Row = Callable[["Op"], Value]
 class Op:
     """One elementwise op being emitted: builder, operand values, element types, attributes."""
 
-    __slots__ = ("args", "attributes", "dtype", "f", "fma", "quick_divisor", "source")
+    __slots__ = ("args", "attributes", "dtype", "expr", "f", "fma", "quick_divisor", "source")
 
     def __init__(
         self,
@@ -41,6 +41,7 @@ class Op:
         """Gather what a row needs of `expr`."""
         self.f = f
         self.args = args
+        self.expr = expr
         self.attributes: Any = expr.payload
         self.dtype: DType = expr.dtype
         self.source: DType = expr.args[0].dtype if expr.args else expr.dtype
@@ -99,6 +100,8 @@ def _is_quick_divisor(divisor: Expr) -> bool:
 
 def _divide(op: Op) -> Value:
     if op.dtype.is_float:
+        if op.fma and op.x.type.lanes > 1 and quotients.is_safe(op.expr):
+            return quotients.divide(op.f, op.x, op.expr)
         return op.f.div(op.x, op.y)
     return division.divide(op.f, op.x, op.y, op.dtype, op.quick_divisor)
 

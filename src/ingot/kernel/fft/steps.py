@@ -42,10 +42,13 @@ Kind = Literal[
 no twiddle factors, the only one), moving sequences, moving real ones, the second half of a real
 signal's spectrum, packing and taking apart (`emit.fft.fold`), products with a table."""
 
-Side = Literal["tile", "columns", "rows", "grid", "sequence"]
+Side = Literal["tile", "columns", "rows", "grid", "sequence", "real columns", "half columns"]
 """Where a step reads or writes: a tile; memory whose lanes lie side by side, or whose elements do;
 columns whose elements are multiplied by twiddle factors; one sequence whose neighbouring elements
-are lanes."""
+are lanes; columns of real numbers; columns of which half a spectrum is in memory."""
+
+_COLUMNS: Mapping[str, Side] = {"real": "real columns", "half": "half columns"}
+"""Columns by what an area holds, if it is not all elements."""
 
 SIDES = (4, 8)
 """Half the lanes of vectors whose squares of pairs registers hold (`cpu.emit.fft.squares`)."""
@@ -68,6 +71,8 @@ SOURCE_NUMBERS: Mapping[Side, tuple[str, ...]] = {
     "columns": ("source_step", "source_swaps"),
     "rows": ("source_step", "source_swaps"),
     "sequence": (),
+    "real columns": ("source_step", "source_swaps"),
+    "half columns": ("source_step", "source_swaps", "source_width", "whole"),
 }
 _MEMORY = ("target_step", "target_swaps", "factor")
 TARGET_NUMBERS: Mapping[Side, tuple[str, ...]] = {
@@ -76,6 +81,8 @@ TARGET_NUMBERS: Mapping[Side, tuple[str, ...]] = {
     "rows": _MEMORY,
     "grid": (*_MEMORY, "shift", "low", "high", "low_bytes", "high_bytes"),
     "sequence": (),
+    "real columns": _MEMORY,
+    "half columns": (*_MEMORY, "target_width", "half"),
 }
 
 
@@ -154,6 +161,11 @@ def is_columns(strides: Strides) -> bool:
     return strides.lane == 1 and strides.element != 1
 
 
+def _side(strides: Strides, holds: str) -> Side:
+    """Return where a block's elements are read or written that an area holds."""
+    return _COLUMNS.get(holds, "columns") if is_columns(strides) else "tile"
+
+
 class _Planner:
     """Collects the steps of one stage; `tile` is where the block is."""
 
@@ -172,8 +184,7 @@ class _Planner:
         if self._is_in_registers():
             self._add("only", "rows", "rows", stage.length)
             return
-        source: Side = "columns" if is_columns(stage.source) else "tile"
-        target: Side = "columns" if is_columns(stage.target) else "tile"
+        source, target = _side(stage.source, stage.load), _side(stage.target, stage.store)
         if target == "columns" and stage.twiddle:
             target = "grid"
         if source == "tile":
@@ -213,10 +224,16 @@ class _Planner:
             return {"from": self.tile * self.tile_bytes}
         strides = self.stage.source
         each = self.scalar_bytes if self.stage.load == "real" else self.pair
-        step = strides.element if side == "columns" else strides.lane
-        # Half a spectrum is swapped when it is packed or extended.
-        swaps = 0 if self.stage.load in ("packed", "half") else self.swaps
-        return {"source_step": step * each, "source_swaps": swaps}
+        step = strides.lane if side == "rows" else strides.element
+        # Half a spectrum in a tile is swapped when it is packed or extended.
+        waits = side == "rows" and self.stage.load in ("packed", "half")
+        values: dict[str, Argument] = {
+            "source_step": step * each,
+            "source_swaps": 0 if waits else self.swaps,
+        }
+        if side == "half columns":
+            values |= {"source_width": strides.element, "whole": self.stage.twiddle}
+        return values
 
     def _target_values(self, side: Side) -> dict[str, Argument]:
         if side == "tile":
@@ -230,6 +247,9 @@ class _Planner:
             "target_swaps": self.swaps,
             "factor": scale,
         }
+        if side == "half columns":
+            whole = stage.length * strides.element
+            values |= {"target_width": strides.element, "half": whole // 2 + 1}
         return values | self._grid() if side == "grid" else values
 
     def _grid(self) -> dict[str, Argument]:

@@ -36,6 +36,11 @@ MOST_STACKED = 6
 """Elements of a row at most if each reads all arrays that the row is stacked from. Stacks of five
 are 1.3 to 1.8 times as fast so as by lanes along the columns, stacks of eight are not faster."""
 
+GATHERED_ROWS = (2, 4)
+"""Elements of rows, each gathered, that are joined because functions are computed of them: 16000 of
+2 took 0.34 to 0.41 of the time, of 4 0.66 to 0.81 (AVX-512 and AVX2), of 3 1.6 to 2.0, of 8 1.3
+(AVX-512, one thread, 2026-11-29)."""
+
 SHORTEST_RUN = 16
 """Elements that are read in one piece by a transpose whose runs stay apart: a tile's side."""
 
@@ -113,13 +118,18 @@ def _is_run(where: int | Dim, outer: Axis, inner: Axis) -> bool:
 def _are_loads_near(kernel: LoopKernel, outer: Axis, inner: Axis) -> bool:
     """Whether what rows end to end read lies in a few whole registers.
 
-    What they gather (`kernel.schedule.gathers`) need not, but the indices where they do.
+    What they gather (`kernel.schedule.gathers`) need not, but the indices where they do, which walk
+    rows as one unless functions of few elements outweigh the gathers.
     """
     loads = [item for item in walk(kernel.exprs) if item.op == "load"]
     plain = [item.payload.index for item in loads if _is_plain(item)]
     if len(plain) == len(loads):
         return all(_is_near(where, outer, inner) for where in plain)
     gathered = [item.payload for item in loads if not _is_plain(item)]
+    calls = any(is_expensive_op(item.op) for item in walk(kernel.exprs))
+    if calls and inner.extent in GATHERED_ROWS:
+        is_masked = any(access.masked for access in gathered)
+        return not is_masked and all(_is_near(where, outer, inner) for where in plain)
     return all(walks_as_one(where, outer, inner) for where in plain) and not any(
         access.masked or coefficient(access.index, inner.name) != 0 for access in gathered
     )

@@ -3,7 +3,8 @@
 
 `getrf`, `potrf` and `trsm` of matrices with a few rows are some dozens of operations each, less
 than the call of a routine takes. Their elements become arrays over the batch, and the operations
-kernels over it. Runs behind `custom-call-layouts`: a matrix lies column by column.
+kernels over it. Likewise many right-hand sides that one triangular matrix is solved for. Runs
+behind `custom-call-layouts`: a matrix lies column by column.
 
 Invariant: pivots, `info` and stored values are those of LAPACK; rounding is not.
 """
@@ -26,6 +27,11 @@ from ingot.support.records import record
 MOST_ROWS, LEAST_MATRICES = 4, 32
 """Rows of matrices at most: the operations of five are more than a kernel holds. Matrices of a
 batch at least."""
+
+MOST_SOLVED, LEAST_SIDES = 8, 512
+"""Rows of one triangular matrix at most, right-hand sides at least: 8x4000 take 0.12 of the time,
+4000x8 0.42, 2x4000 0.46, 100 of them 0.6 to 1. To compile 8 rows takes 0.2 s, 16 rows 0.4 s, the
+call of a routine 0.03 s (AVX-512, one thread, 2026-11-29)."""
 
 _TARGET = re.compile(r"lapack_[sd](\w+)_ffi")
 _CHARACTER = re.compile(r"(\w+) = (\d+) : ui8")
@@ -209,7 +215,10 @@ class SmallMatrixExpander(Expander):
         """Return the results of a routine; the call itself if matrices are large or few."""
         found = _TARGET.fullmatch(op.attributes.custom_call_target)
         routine = _ROUTINES.get(found[1]) if found else None
-        if routine is None or len(op.operands) != routine.operands or not _is_small(op):
+        if routine is None or len(op.operands) != routine.operands:
+            return op
+        has_many_sides = routine.emit is _trsm and _has_many_sides(op)
+        if not has_many_sides and not _is_small(op):
             return op
         batch = _Batch(op, build)
         return routine.emit(batch) if _is_sound(batch, routine) else op
@@ -217,11 +226,26 @@ class SmallMatrixExpander(Expander):
 
 def _is_small(call: Instruction) -> bool:
     """Whether square matrices have few rows, and there are many of them."""
+    matrices, rows = _square_matrices(call)
+    return matrices >= LEAST_MATRICES and 0 < rows <= MOST_ROWS
+
+
+def _has_many_sides(call: Instruction) -> bool:
+    """Whether one matrix of few rows is solved for many right-hand sides."""
+    matrices, rows = _square_matrices(call)
+    size = call.operands[1].shape.size
+    if matrices != 1 or not isinstance(size, int):
+        return False
+    return 0 < rows <= MOST_SOLVED and size >= LEAST_SIDES * rows
+
+
+def _square_matrices(call: Instruction) -> tuple[int, int]:
+    """Return how many square matrices a call has, and their rows; 0 of what is no such."""
     dims = call.operands[0].shape.dims
     known = [size for size in dims if isinstance(size, int)]
     if len(dims) < len("nn") or len(known) < len(dims) or known[-1] != known[-2]:
-        return False
-    return math.prod(known[:-2]) >= LEAST_MATRICES and 0 < known[-1] <= MOST_ROWS
+        return 0, 0
+    return math.prod(known[:-2]), known[-1]
 
 
 def _is_sound(batch: _Batch, routine: _Routine) -> bool:

@@ -34,6 +34,7 @@ from ingot.passes.fusion.recompute import (
     MAX_RECOMPUTED,
     RESHAPES,
     STEPS,
+    chooses_often,
     indices_in,
     is_cheap_to_recompute,
     reads_what_is_there,
@@ -173,6 +174,8 @@ def _may_fuse_everywhere(
         return False
     if producer.opcode in LITERALS:
         return True
+    if chooses_often(producer):
+        return False
     if len(consumers) <= MAX_COPIES:
         return is_cheap_to_recompute(producer)
     # More kernels may do as much work in all, if the value in memory would save them none to read.

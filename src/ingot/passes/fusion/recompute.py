@@ -24,6 +24,12 @@ from ingot.passes.fusion.groups import Group
 MAX_RECOMPUTED = 12
 """Operations per element that are cheaper than writing a value and reading it again."""
 
+MAX_CHOICES = 12
+"""Choices among parts of concatenations that several kernels make for each element, at most. Three
+that read 9 stacked arrays, 8 of them rolled, took 3.0 times as long as with the stack in memory, 7
+of them 4.6 times (64x128) and 2.2 (256x256); of 5 (8 choices) 1.1 and 0.8, of 2 (2 choices) 0.8 and
+0.6 (AVX-512, one thread, 2026-11-29)."""
+
 MAX_REPEATED = 2
 """Operations per element that a reduction may repeat for each of its results."""
 
@@ -78,6 +84,13 @@ _FROM_MEMORY = ops_with(RegionKind.BRANCH, Trait.TUPLE, also=("dot",))
 def is_cheap_to_recompute(producer: Instruction, most: int = MAX_RECOMPUTED) -> bool:
     """Whether computing `producer` takes at most `most` operations per element."""
     return not _takes_more(producer, most, _is_computed)
+
+
+def chooses_often(producer: Instruction) -> bool:
+    """Whether computing `producer` chooses among parts more than MAX_CHOICES times."""
+    cone = _cone(producer, _is_computed)
+    joined = (one for one in cone if one.opcode == "concatenate")
+    return sum(len(one.operands) - 1 for one in joined) > MAX_CHOICES
 
 
 def reads_what_is_there(producer: Instruction) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 from ingot.emit.fft.butterflies import Complex, ComplexMath
 from ingot.emit.values.indices import IndexValue
+from ingot.llvm import types as lt
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 from ingot.support.records import record
@@ -105,10 +106,108 @@ class Columns:
         else:
             f.masked_store(pairs, at, self.mask)
 
+    def load_real(self, index: IndexValue) -> Complex:
+        """Return element `index` of all lanes, of which memory holds the real parts."""
+        m, at = self.math, self.address(index)
+        mask = self._lane_mask()
+        value = m.f.load(m.type, at) if mask is None else m.f.masked_load(m.type, at, mask)
+        return m.swapped(Complex(value, m.f.zero(m.type)), self.swaps)
+
+    def store_real(self, index: IndexValue, value: Complex) -> None:
+        """Set element `index` of all lanes to real parts."""
+        m, at, mask = self.math, self.address(index), self._lane_mask()
+        assert self.factor is not None, "a side to load from"
+        real = m.swapped(m.scaled(value, self.factor), self.swaps).re
+        if mask is None:
+            m.f.store(real, at)
+        else:
+            m.f.masked_store(real, at, mask)
+
+    def _lane_mask(self) -> Value | None:
+        """Return which lanes exist; None if all do."""
+        f, lanes = self.math.f, self.math.type.lanes
+        mask = self.mask
+        return None if mask is None else f.shuffle(mask, mask, range(0, 2 * lanes, 2))
+
+    def address(self, index: IndexValue) -> Value:
+        """Return where element `index` of the first lane lies."""
+        return self.math.f.gep(self.base, self.math.f.imul(index, self.step))
+
     def _pair(self, index: IndexValue) -> tuple[Type, Value]:
-        m = self.math
-        at = m.f.gep(self.base, m.f.imul(index, self.step))
-        return vector(m.type.element, 2 * m.type.lanes), at
+        return vector(self.math.type.element, 2 * self.math.type.lanes), self.address(index)
+
+
+@record
+class HalfColumns:
+    """Columns of the spectra of real sequences: the second half mirrors the first.
+
+    Lane l of element e is element `e * width + lane + l` of a spectrum.
+
+    Attributes:
+        columns: where they would lie if all were in memory.
+        lane, left: number of the first lane, and how many lanes there are from there on.
+        width: elements from one of a lane to the next.
+        size: elements of a spectrum where it is read, of its half where it is written.
+    """
+
+    columns: Columns
+    lane: Value
+    left: Value
+    width: Value
+    size: Value
+
+    def load(self, index: IndexValue) -> Complex:
+        """Return element `index` of all lanes: beyond the half, conjugates of the mirrored ones."""
+        columns, m, f = self.columns, self.columns.math, self.columns.math.f
+        lanes = m.type.lanes
+        pairs, at = vector(m.type.element, 2 * lanes), columns.address(index)
+        first = self._first(index)
+        stored = f.isub(f.iadd(f.idiv(self.size, 2), 1), first)
+        direct = f.masked_load(pairs, at, self._below(f.imin(stored, self.left)))
+        # The elements size - first - (lanes - 1) to size - first, and only those of mirrored lanes.
+        distance = f.isub(f.isub(self.size, f.imul(first, 2)), lanes - 1)
+        mirror = f.gep(at, f.imul(distance, 2 * m.type.element.bytes))
+        numbers = [lanes - 1 - part // 2 for part in range(2 * lanes)]
+        wanted = f.and_(self._from(stored, numbers), self._below(self.left, numbers))
+        turned = separate(m, [f.masked_load(pairs, mirror, wanted)])
+        backwards = range(lanes - 1, -1, -1)
+        re, im = (f.shuffle(part, part, backwards) for part in (turned.re, turned.im))
+        here = separate(m, [direct])
+        is_mirrored = self._from(stored, range(lanes))
+        value = Complex(
+            f.select(is_mirrored, re, here.re), f.select(is_mirrored, f.neg(im), here.im)
+        )
+        return m.swapped(value, columns.swaps)
+
+    def store(self, index: IndexValue, value: Complex) -> None:
+        """Set element `index` of the lanes where it lies in the half that is stored."""
+        columns, m = self.columns, self.columns.math
+        assert columns.factor is not None, "a side to load from"
+        f = m.f
+        pairs = interleave(m, m.swapped(m.scaled(value, columns.factor), columns.swaps))
+        stored = f.imin(f.isub(self.size, self._first(index)), self.left)
+        f.masked_store(pairs, columns.address(index), self._below(stored))
+
+    def _first(self, index: IndexValue) -> IndexValue:
+        """Return which element of its spectrum the first lane's is."""
+        f = self.columns.math.f
+        return f.iadd(f.imul(index, self.width), self.lane)
+
+    def _below(self, count: IndexValue, numbers: Sequence[int] | None = None) -> Value:
+        """Return which parts of pairs are of one of the first lanes."""
+        f, lanes = self.columns.math.f, self.columns.math.type.lanes
+        given = [part // 2 for part in range(2 * lanes)] if numbers is None else numbers
+        return f.icmp("slt", *self._compared(given, count))
+
+    def _from(self, count: IndexValue, numbers: Sequence[int]) -> Value:
+        """Return which numbers are of none of the first lanes."""
+        return self.columns.math.f.icmp("sge", *self._compared(numbers, count))
+
+    def _compared(self, numbers: Sequence[int], count: IndexValue) -> tuple[Value, Value]:
+        f = self.columns.math.f
+        return f.const(vector(lt.I64, len(numbers)), numbers), f.splat(
+            f.as_value(count), len(numbers)
+        )
 
 
 @record

@@ -17,7 +17,7 @@ from dataclasses import field
 from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.fft.fold import extend_tile, pack_tile, unpack_tile
 from ingot.cpu.emit.fft.fold_stage import emit_sequence_fold
-from ingot.cpu.emit.fft.sides import Columns, Grid, Rows, Tile
+from ingot.cpu.emit.fft.sides import Columns, Grid, HalfColumns, Rows, Tile
 from ingot.cpu.emit.fft.squares import Squares
 from ingot.emit.fft.butterflies import Complex, ComplexMath, butterfly
 from ingot.emit.values.indices import IndexValue
@@ -60,7 +60,7 @@ def emit_step(module: ModuleBuilder, symbol: str, code: Code, type: Type, fma: b
 
     given = {name: argument(name) for name in names}
     step = _Step(ComplexMath(f, type, fma), code, given, tiles, source, target, lane, left)
-    if {code.source, code.target} & {"columns", "grid"}:
+    if {code.source, code.target} - {"tile", "rows", "sequence"}:
         is_whole = f.icmp("sge", left, f.const(lt.I64, type.lanes))
         f.if_(is_whole, lambda: step.emit(None), lambda: step.emit(step.mask()))
     else:
@@ -126,7 +126,12 @@ class _Step:
         if self.code.source == "tile":
             return self._tile("from").load
         step, swaps = self.given["source_step"], self._swaps("source")
-        return Columns(self.m, self.source, step, swaps, None, mask).load
+        columns = Columns(self.m, self.source, step, swaps, None, mask)
+        if self.code.source == "real columns":
+            return columns.load_real
+        if self.code.source == "half columns":
+            return self._half(columns, "source_width").load
+        return columns.load
 
     def _storer(self, mask: Value | None) -> Storer:
         if self.code.target == "tile":
@@ -135,6 +140,10 @@ class _Step:
         columns = Columns(self.m, self.target, step, swaps, self._factor(), mask)
         if self.code.target == "columns":
             return columns.store
+        if self.code.target == "real columns":
+            return columns.store_real
+        if self.code.target == "half columns":
+            return self._half(columns, "target_width").store
         f = self.f
         block = f.as_value(f.idiv(self.lane, self.m.type.lanes))
         low, high = (
@@ -142,6 +151,11 @@ class _Step:
             for name in ("low", "high")
         )
         return Grid(columns, self.given["shift"], low, high).store
+
+    def _half(self, columns: Columns, width: str) -> HalfColumns:
+        given = self.given
+        size = given["half"] if "half" in given else given["whole"]
+        return HalfColumns(columns, self.lane, self.left, given[width], size)
 
     def _swaps(self, side: str) -> Value:
         f = self.f

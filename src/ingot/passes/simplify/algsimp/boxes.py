@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ingot.hlo.dim import Dim, never_negative
+from ingot.hlo.dim import Dim, never_negative, product
 from ingot.hlo.dtype import greatest
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.licence import Fp
@@ -99,6 +99,30 @@ def _part(start: int, limit: int, parts: list[tuple[int, int]]) -> int | None:
     return None
 
 
+def _slice_of_part(
+    joined: Instruction, box: tuple[tuple[int | Dim, int | Dim, int], ...], build: RuleBuilder
+) -> Instruction | None:
+    """Return a slice of a concatenation as one of the operand that has all elements, if one has."""
+    (dim,) = dimensions_of(joined)
+    start, limit, stride = box[dim]
+    parts: list[tuple[int, int]] = []
+    end = 0
+    for operand in joined.operands:
+        size = operand.shape.dims[dim]
+        if not isinstance(size, int):
+            break
+        parts.append((end, end + size))
+        end += size
+    if not isinstance(start, int) or not isinstance(limit, int):
+        return None
+    number = _part(start, limit, parts)
+    if number is None:
+        return None
+    of_part = list(box)
+    of_part[dim] = (start - parts[number][0], limit - parts[number][0], stride)
+    return build.slice(joined.operands[number], slice=tuple(of_part))
+
+
 @rule(
     m.slice(m.concatenate(..., name="inner")),
     example="""
@@ -111,24 +135,49 @@ def slice_of_concatenate(
     root: Instruction, inner: Instruction, build: RuleBuilder
 ) -> Instruction | None:
     """slice(concatenate(x, y)) => slice(y) where only elements of y are taken"""
-    (dim,) = dimensions_of(inner)
-    start, limit, stride = root.attributes.slice[dim]
-    parts: list[tuple[int, int]] = []
-    end = 0
-    for operand in inner.operands:
-        size = operand.shape.dims[dim]
-        if not isinstance(size, int):
-            break
-        parts.append((end, end + size))
-        end += size
-    if not isinstance(start, int) or not isinstance(limit, int):
+    return _slice_of_part(inner, root.attributes.slice, build)
+
+
+def _splits_last(reshape: Instruction) -> bool:
+    """Whether a reshape cuts the rows of a concatenation along its last dimension into several."""
+    (joined,) = reshape.operands
+    dim = joined.shape.rank - 1
+    is_last = joined.opcode == "concatenate" and dimensions_of(joined) == (dim,)
+    return (
+        is_last
+        and reshape.shape.rank > dim + 1
+        and reshape.shape.dims[:dim] == joined.shape.dims[:dim]
+    )
+
+
+@rule(
+    m.slice(m.reshape(m.concatenate(..., name="joined"), where=_splits_last)),
+    example="""
+        x = f32[4,6] parameter(0)
+        y = f32[4,9] parameter(1)
+        a = f32[4,15] concatenate(x, y), dimensions={1}
+        b = f32[4,5,3] reshape(a)
+        ROOT c = f32[4,2,3] slice(b), slice={[0:4], [3:5], [0:3]}""",
+)
+def slice_of_joined_rows(
+    root: Instruction, joined: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """slice(reshape(concatenate(x, y))) => reshape(slice(y)) where whole rows of y alone are taken
+
+    So borders of images with few channels do not read what the borders before them made.
+    """
+    (reshape,) = root.operands
+    dim = joined.shape.rank - 1
+    *outer, (start, limit, stride) = root.attributes.slice[: dim + 1]
+    rest = reshape.shape.dims[dim + 1 :]
+    row = product(rest)
+    is_whole = root.shape.dims[dim + 1 :] == rest and stride == 1
+    if not is_whole or not isinstance(start, int) or not isinstance(limit, int):
         return None
-    number = _part(start, limit, parts)
-    if number is None:
+    if not isinstance(row, int):
         return None
-    box = list(root.attributes.slice)
-    box[dim] = (start - parts[number][0], limit - parts[number][0], stride)
-    return build.slice(inner.operands[number], slice=tuple(box))
+    part = _slice_of_part(joined, (*outer, (start * row, limit * row, 1)), build)
+    return None if part is None else build.reshape_to(part, root.shape.dims)
 
 
 @rule(
