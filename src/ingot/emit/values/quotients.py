@@ -15,6 +15,7 @@ take 0.5 of the time, 8192 of them 0.3 (AVX-512, one thread, 2026-11-29).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -33,8 +34,12 @@ LIMIT = {F32: 90, F64: 900}
 MOST_NODES = 32
 """Expressions that are looked at to learn a dividend's exponents, at most."""
 
-_SAME = frozenset({"abs", "ceil", "clamp", "copy", "floor", "maximum", "minimum", "negate"})
-"""Ops whose results are as large and as fine as the largest and finest of their operands."""
+_GROWTH: Mapping[str, int] = {
+    "abs": 0, "ceil": 0, "clamp": 0, "copy": 0, "floor": 0, "maximum": 0, "minimum": 0, "negate": 0,
+    "select": 0, "convert": 1, "add": 2, "subtract": 2,
+}  # fmt: skip
+"""Ops whose results are as fine as the finest of their operands, and by how many binary digits they
+may be larger than the largest."""
 
 
 class Exponents(NamedTuple):
@@ -117,11 +122,9 @@ def _of(item: Expr, given: list[Exponents | None]) -> Exponents | None:
     known = [one for one in given if one is not None]
     if not known or len(known) < len(given):
         return None
-    least, most = min(one.least for one in known), max(one.most for one in known)
-    if item.op in _SAME or item.op in ("convert", "select"):
-        return _within(Exponents(least, most + (item.op == "convert")), item.dtype)
-    if item.op in ("add", "subtract"):
-        return _within(Exponents(least, most + 2), item.dtype)
+    if item.op in _GROWTH:
+        least, most = min(one.least for one in known), max(one.most for one in known)
+        return _within(Exponents(least, most + _GROWTH[item.op]), item.dtype)
     if item.op == "multiply":
         x, y = known
         return _within(Exponents(x.least + y.least, x.most + y.most + 1), item.dtype)
