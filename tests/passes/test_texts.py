@@ -29,6 +29,7 @@ from ingot.passes.buffers.double_loops import DoubleLoops
 from ingot.passes.expand.exact_boundary import ExactBoundary
 from ingot.passes.fusion.attention import AttentionFusion
 from ingot.passes.fusion.fusion import Fusion
+from ingot.passes.simplify.convolution_types import ChangeOpDataType
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
 from ingot.passes.simplify.while_trip_counts import WhileLoopTripCountAnnotator
 from ingot.passes.spmd.partition import partition
@@ -64,6 +65,7 @@ _PASSES = (
     WhileLoopTripCountAnnotator(),
     ExactBoundary(),
     AttentionFusion(),
+    ChangeOpDataType(),
     DoubleLoops(),
 )
 _STEPS: dict[str, Pass | Pipeline] = {step.name: step for step in _PASSES}

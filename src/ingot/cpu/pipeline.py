@@ -14,12 +14,13 @@ from ingot.passes.buffers.pipeline import BUFFER_PASSES
 from ingot.passes.fusion.attention import AttentionFusion
 from ingot.passes.fusion.fusion import Fusion
 from ingot.passes.fusion.wide_concatenates import WideConcatenates
-from ingot.passes.simplify.pipeline import SIMPLIFICATION
+from ingot.passes.simplify.convolution_types import ChangeOpDataType
+from ingot.passes.simplify.pipeline import simplification
 
 PIPELINE = Pipeline(
     "cpu",
     (
-        SIMPLIFICATION,
+        simplification(ChangeOpDataType()),
         WideConcatenates(),
         AttentionFusion(),
         Fusion(),
@@ -29,6 +30,7 @@ PIPELINE = Pipeline(
 )
 
 ORDER = orders("""
+    change-op-data-type < convolution-phases: it asks what drivers take, which have f32
     constant-folding < wide-concatenates: a folded concatenate needs no parts
     wide-concatenates < fusion: each part becomes a kernel of its own
     dot-canonicalizer < fusion: kernels take products with one batch and one sum

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simplification pipeline: its passes, their order, and the reasons for it.
 
-Backends run `SIMPLIFICATION` before fusion. `ORDER` has the reasons for the order. The passes on
+Backends run `simplification()` before fusion. `ORDER` has the reasons for the order. The passes on
 dots come after the fixed point, as rules match dots as written, and are followed by another round
 for the transposes and reshapes that they make.
 """
@@ -9,7 +9,7 @@ for the transposes and reshapes that they make.
 from __future__ import annotations
 
 from ingot.hlo.rewrite.ordering import check_order, orders
-from ingot.hlo.rewrite.pass_base import FixedPoint, Pipeline
+from ingot.hlo.rewrite.pass_base import FixedPoint, Pass, Pipeline
 from ingot.passes.expand.bitcast_decomposer import BitcastDecomposer
 from ingot.passes.expand.comparison import ComparisonExpander
 from ingot.passes.expand.complex_expander.expander import ComplexExpander
@@ -35,7 +35,6 @@ from ingot.passes.simplify.constant_folding import ConstantFolding
 from ingot.passes.simplify.convolution_filters import ConvolutionFilterSlicer
 from ingot.passes.simplify.convolution_operands import ConvOperandSwapper
 from ingot.passes.simplify.convolution_phases import ConvolutionPhases
-from ingot.passes.simplify.convolution_types import ChangeOpDataType
 from ingot.passes.simplify.convolutions import ConvolutionCanonicalizer
 from ingot.passes.simplify.dead_code import DeadCodeElimination
 from ingot.passes.simplify.defuser import Defuser
@@ -113,7 +112,6 @@ DOTS = FixedPoint(
         SeparableWindows(),
         DotCanonicalizer(),
         WhileLoopProductLayout(),
-        ChangeOpDataType(),
         ConvolutionFilterSlicer(),
         ConvOperandSwapper(),
         ConvolutionPhases(),
@@ -128,10 +126,14 @@ DOTS = FixedPoint(
     ),
 )
 
-SIMPLIFICATION = Pipeline(
-    "simplify",
-    (EXPANSION, FIXED_POINT, DOTS, AllReduceCombiner(), WhileLoopTripCountAnnotator()),
-)
+
+def simplification(*before_dots: Pass) -> Pipeline:
+    """Return what runs before fusion: a backend's own passes run before those on dots."""
+    last = (DOTS, AllReduceCombiner(), WhileLoopTripCountAnnotator())
+    return Pipeline("simplify", (EXPANSION, FIXED_POINT, *before_dots, *last))
+
+
+SIMPLIFICATION = simplification()
 
 ORDER = orders("""
     collective-expander < all-reduce-combiner: afterwards each all-reduce has one operand
@@ -171,7 +173,6 @@ ORDER = orders("""
     select-and-scatter-expander < complex-expander: its reduction and its scatter can be split
         into parts, the op itself cannot
     complex-expander < algsimp: rules and folding then see real arithmetic
-    change-op-data-type < convolution-phases: it asks what drivers take, which have f32
     conv-operand-swapper < convolution-phases: the swap changes which operand is dilated
     convolution-phases < convolution-canonicalizer: its parts need the layout too
     convolution-phases < depthwise-strips: it leaves no gaps between rows
