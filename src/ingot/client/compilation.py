@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ingot.client.dump import AFTER, BEFORE, Dump
+from ingot.client.dump import AFTER, BEFORE, Dump, print_module
 from ingot.client.executable import Executable
 from ingot.client.inspection import CpuInspection
 from ingot.client.memory_report import memory_usage_report
@@ -19,7 +19,6 @@ from ingot.client.options import AnyStage
 from ingot.client.reproducer import reproducible
 from ingot.client.staged import StagedExecutable, compile_staged
 from ingot.cpu.compiler import compile_module
-from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import PassContext
@@ -27,7 +26,7 @@ from ingot.hlo.rewrite.pass_base import Stage as PassStage
 from ingot.hlo.size_definitions import defines_sizes
 from ingot.hlo.verifier import verify
 from ingot.llvm.target import TargetSpec
-from ingot.runtime.foreign.builtin import register_builtin_targets
+from ingot.semantics import custom_calls
 from ingot.support import flags, xla_flags
 from ingot.support.collector import collector_paused
 from ingot.support.forking import defers_fork
@@ -40,8 +39,13 @@ if TYPE_CHECKING:
     from ingot.runtime.cuda.devices import Device
 
 
-# On import, so that a target of the same name that a user registers later replaces it.
-register_builtin_targets()
+def _register_targets() -> None:
+    from ingot.runtime.foreign.builtin import register_builtin_targets
+
+    register_builtin_targets()
+
+
+custom_calls.before_use(_register_targets)
 
 
 @defers_fork

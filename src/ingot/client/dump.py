@@ -26,11 +26,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Stage
 from ingot.support.diagnostics import ResourceError
+from ingot.support.lazy import function_at_home
 from ingot.support.xla_flags import STANDARD_OUTPUT, XlaFlags
+
+print_module = function_at_home("ingot.formats.hlo_text", "print_module")
+"""Few programs are printed."""
 
 BEFORE, AFTER = "before_optimizations", "cpu_after_optimizations"
 """XLA's names of a module before and after all passes."""

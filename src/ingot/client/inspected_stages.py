@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from ingot.artifact.stages import StagedCode
 from ingot.client import analyses
@@ -20,12 +20,12 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.host.kernel_info import KernelInfo
-from ingot.passes.expand.pipeline import STAGED_SHAPES
-from ingot.passes.simplify.inline import called_by, inline_all
-from ingot.passes.stages.split import Split, split_stages
 from ingot.support.arguments import require_type
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.timing import PhaseTimer
+
+if TYPE_CHECKING:
+    from ingot.passes.stages.split import Split
 
 
 class RunnableStages(Protocol):
@@ -160,6 +160,10 @@ def stages_of(module: Module, context: PassContext) -> Split:
     Raises:
         VerifyError: INGOT0219, a size is defined twice.
     """
+    from ingot.passes.expand.pipeline import STAGED_SHAPES
+    from ingot.passes.simplify.inline import called_by, inline_all
+    from ingot.passes.stages.split import split_stages
+
     inline_all(module, called_by("call"))
     run_passes(STAGED_SHAPES, module, context)
     return split_stages(module)

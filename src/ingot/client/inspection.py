@@ -17,9 +17,9 @@ from ingot.artifact.facts import Facts
 from ingot.artifact.steps import Steps
 from ingot.client import analyses
 from ingot.client.compiled import C
+from ingot.client.dump import print_module
 from ingot.client.options import STAGES, AnyStage
 from ingot.cpu.compiler import CpuProgram
-from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.host.kernel_info import KernelInfo, kernel_info

@@ -175,7 +175,17 @@ def missing_hint(name: str) -> str:
 
 
 _targets: dict[str, Target] = {}
+_preparations: list[Callable[[], None]] = []
 _lock = ForkLock()
+
+
+def before_use(prepare: Callable[[], None]) -> None:
+    """Let `prepare` register targets before one is looked up for the next time.
+
+    Most programs have no custom calls, and need not import what implements them.
+    """
+    with _lock:
+        _preparations.append(prepare)
 
 
 def register(target: Target) -> None:
@@ -187,13 +197,21 @@ def register(target: Target) -> None:
 def find(name: str) -> Target | None:
     """Return the target of this name, or None."""
     with _lock:
+        _prepare()
         return _targets.get(name)
 
 
 def names() -> list[str]:
     """Return the registered names, sorted."""
     with _lock:
+        _prepare()
         return sorted(_targets)
+
+
+def _prepare() -> None:
+    while _preparations:
+        # Taken out first: it may look up targets itself.
+        _preparations.pop(0)()
 
 
 def config_text(instruction: Instruction) -> str:

@@ -3,8 +3,8 @@
 
 jaxlib keeps registrations for a platform until a handler is installed, which then gets every later
 one, too. Ingot installs one for the CPU, which also passes registrations on to jaxlib's own CPU
-client. They are registered here when the first program is compiled. Invariant: a target that Ingot
-has by that name (LAPACK's, callbacks) is never replaced.
+client. They are registered here when the first custom call is compiled. Invariant: a target that
+Ingot has by that name (LAPACK's, callbacks) is never replaced.
 
 Source: jax/_src/ffi.py, jaxlib/xla_client.py (register_custom_call_handler).
 """
@@ -15,7 +15,6 @@ import importlib
 from typing import Any
 
 from ingot.client.pjrt.objects import CPU
-from ingot.client.pjrt.preparations import before_compiling
 from ingot.semantics import custom_calls
 
 _TYPED = 1
@@ -31,12 +30,12 @@ def install_handlers() -> None:
 
 
 def _take(name: str, function: Any, platform: str, api_version: int = 0, *traits: Any) -> None:
-    """Register one handler with jaxlib's CPU client, and here before the next compilation."""
+    """Register one handler with jaxlib's CPU client, and here before the next custom call."""
     extension: Any = importlib.import_module("jaxlib._jax")
     extension.register_custom_call_target(name, function, platform, api_version, *traits)
     if api_version == _TYPED:
         if not _waiting:
-            before_compiling(_register)
+            custom_calls.before_use(_register)
         _waiting.append((name, function))
 
 
