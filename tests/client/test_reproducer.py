@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import errno
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
 import ingot
+from ingot.client import compilation
 from ingot.client.compile import compile
 from ingot.formats.hlo_text import print_module
 from ingot.support.diagnostics import (
@@ -32,7 +32,7 @@ def failed(
         raise error
 
     monkeypatch.setattr("tempfile.tempdir", str(folder))
-    monkeypatch.setattr(sys.modules["ingot.client.compilation"], "compile_module", fail)
+    monkeypatch.setattr(compilation, "compile_module", fail)
     monkeypatch.setenv("INGOT_FP", "exact")
     with pytest.raises(IngotError) as caught:
         compile(ingot.parse_hlo(TEXT))

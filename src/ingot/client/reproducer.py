@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from ingot.formats.hlo_text import print_module
+from ingot.client.dump import print_module
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import IngotError, InternalError, ResourceError
 from ingot.support.records import replace

@@ -86,11 +86,16 @@ UNUSED = (
     "cpu.library.drivers",
     "cpu.library.samples",
     "formats.hlo_text.parser",
+    "formats.hlo_text.printer",
     "kernel.attention",
     "kernel.fft",
     "kernel.sort",
     "passes.schedule.estimates",
     "passes.spmd.partitioner",
+    "passes.stages",
+    "runtime.foreign.builtin",
+    "runtime.foreign.lapack",
+    "runtime.foreign.register",
 )
 
 
