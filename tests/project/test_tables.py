@@ -73,7 +73,10 @@ REASONS = {
         "_listeners": "a list for each block that records graphs and is entered"
     },
     "frontends/torch/placement.py": {"_warned": "a row for each op of PyTorch"},
-    "semantics/custom_calls.py": {"_targets": "a row for each name that somebody registered"},
+    "semantics/custom_calls.py": {
+        "_targets": "a row for each name that somebody registered",
+        "_preparations": RETURNED,
+    },
     "hlo/interfaces.py": {"_ops": OF_OPS, "_sets": "a row for each set that a module asks for"},
     "hlo/opdef.py": {"_TABLE": IMPORTED, "_callees": OF_OPS, "_fields": OF_OPS},
     "kernel/expr.py": {"is_expensive_op": OF_OPS, "latency": OF_OPS},
