@@ -312,14 +312,13 @@ def runs_whole(convolution: Instruction) -> bool:
 
     It reads operands from memory, so what converts them is a kernel before it.
     """
-    kinds = _kinds(convolution)
-    return len(kinds) == 1 and kinds <= {*ELEMENTS} and _is_taken(convolution)
+    has_gaps = has_phases(convolution.as_(ConvolutionAttributes).window)
+    return _has_driven_type(convolution) and has_gaps and _is_driven(convolution)
 
 
 def is_driven(convolution: Instruction) -> bool:
     """Whether a driver runs a convolution: it reads its operands from memory, as `runs_whole`."""
-    kinds = _kinds(convolution)
-    return len(kinds) == 1 and kinds <= {*ELEMENTS} and _has_driver(convolution)
+    return _has_driven_type(convolution) and _has_driver(convolution)
 
 
 def is_driven_in_f32(convolution: Instruction) -> bool:
@@ -330,6 +329,12 @@ def is_driven_in_f32(convolution: Instruction) -> bool:
 
 def _kinds(convolution: Instruction) -> set[DType]:
     return {item.shape.dtype for item in (convolution, *convolution.operands)}
+
+
+def _has_driven_type(convolution: Instruction) -> bool:
+    """Whether operands and result are of one type that drivers have."""
+    kinds = _kinds(convolution)
+    return len(kinds) == 1 and kinds <= {*ELEMENTS}
 
 
 def _has_driver(convolution: Instruction) -> bool:
@@ -352,16 +357,11 @@ def moves_features(convolution: Instruction) -> bool:
     labels = (given.labels.lhs, given.labels.rhs, given.labels.output)
     is_canonical = labels == (f"b{digits}f", f"{digits}io", f"b{digits}f")
     is_dense = all(one.base_dilation == 1 for one in given.window)
-    kinds = _kinds(convolution)
-    is_plain = len(kinds) == 1 and kinds <= {*ELEMENTS} and given.feature_group_count == 1
+    is_plain = _has_driven_type(convolution) and given.feature_group_count == 1
     line = convolution.shape.dims[-2]
     if not (is_canonical and is_dense and is_plain and isinstance(line, int)):
         return False
     return line >= MIN_MOVED_LINE and _is_driven(convolution)
-
-
-def _is_taken(convolution: Instruction) -> bool:
-    return has_phases(convolution.as_(ConvolutionAttributes).window) and _is_driven(convolution)
 
 
 def _is_driven(convolution: Instruction) -> bool:

@@ -30,6 +30,7 @@ from ingot.semantics import custom_calls
 from ingot.support import flags, xla_flags
 from ingot.support.collector import collector_paused
 from ingot.support.forking import defers_fork
+from ingot.support.lazy import function_at_home
 from ingot.support.timing import PhaseTimer
 from ingot.support.tracing import Level, enabled, log, log_text
 
@@ -39,13 +40,9 @@ if TYPE_CHECKING:
     from ingot.runtime.cuda.devices import Device
 
 
-def _register_targets() -> None:
-    from ingot.runtime.foreign.builtin import register_builtin_targets
-
-    register_builtin_targets()
-
-
-custom_calls.before_use(_register_targets)
+custom_calls.before_use(
+    function_at_home("ingot.runtime.foreign.builtin", "register_builtin_targets")
+)
 
 
 @defers_fork

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 
-from ingot.cpu.emit.contraction.packing import SQUARE, Packer, Panels, Span, cell_type, lane_mask
+from ingot.cpu.emit.contraction.packing import Packer, Panels, Span, cell_type, lane_mask
 from ingot.emit.values.conversions import convert
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.values import combine
 from ingot.hlo.dtype import PRED, DType
 from ingot.kernel.attention.schedule import AttentionSchedule
 from ingot.kernel.contraction.operands import stride
+from ingot.kernel.contraction.product_blocks import SQUARE
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import AttentionKernel, Combiner, Store
 from ingot.llvm import types as lt

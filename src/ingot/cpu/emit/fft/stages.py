@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.cpu.emit.contraction.microkernel import DATA_CACHE
-from ingot.llvm import types as lt
+from ingot.cpu.emit.contraction import microkernel
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.values import Value
@@ -30,9 +29,6 @@ BUFFERS, SCRATCH = 2, 2
 
 MAX_STAGES = 6
 """Stages of a kernel at most: a long real row is three, each dimension more is one."""
-
-TO_L2 = 2
-"""How near `llvm.prefetch` brings it: a burst into the L1 cache would take its line buffers."""
 
 
 class Env(Struct, counts={"phases": MAX_STAGES}, is_constant=True):
@@ -166,8 +162,8 @@ def fetch(start: Pointer, size: i64) -> None:
 
 
 def _emit_fetch(f: FunctionBuilder, address: Value) -> None:
-    how = [f.const(lt.I32, item) for item in (0, TO_L2, DATA_CACHE)]
-    f.intrinsic("llvm.prefetch", lt.VOID, [address, *how])
+    # A burst into the L1 cache would take its line buffers.
+    microkernel.fetch(f, address, near=microkernel.TO_L2)
 
 
 @vectors(_emit_fetch)
