@@ -6,12 +6,13 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass, field, fields
 from dataclasses import replace as dataclass_replace
+from functools import cached_property
 from itertools import count
 from typing import Any
 
 import pytest
 
-from ingot.support.records import record, replace
+from ingot.support.records import mutable, record, replace
 
 
 @record
@@ -188,3 +189,73 @@ def test_a_method_that_was_wrapped_stays_wrapped() -> None:
 
     Counted.__init__ = wrapped  # type: ignore[method-assign]
     assert [Counted(1).x, Counted(2).x, next(calls)] == [1, 2, 2]
+
+
+def test_a_record_with_room_for_it_caches_a_property() -> None:
+    @record(caches=True)
+    class Square:
+        side: int
+
+        @cached_property
+        def area(self) -> list[int]:
+            return [self.side**2]
+
+    square = Square(3)
+    assert square.area is square.area
+    assert square == Square(3)
+    assert replace(square, side=4).area == [16]
+    assert pickle.loads(pickle.dumps(Pair(1))) == Pair(1)
+
+
+@mutable
+class Counter:
+    """A class whose fields change."""
+
+    number: int = 0
+    seen: list[str] = field(default_factory=list)
+
+
+@mutable(eq=False)
+class Cell:
+    """One that is only equal to itself."""
+
+    value: int
+
+
+def test_fields_of_a_mutable_class_change() -> None:
+    counter = Counter()
+    counter.number += 1
+    counter.seen.append("a")
+    assert counter == Counter(1, ["a"]) != Counter()
+    assert repr(counter) == "Counter(number=1, seen=['a'])"
+    assert [item.name for item in fields(counter)] == ["number", "seen"]
+    with pytest.raises(AttributeError):
+        counter.other = 1  # type: ignore[attr-defined]
+
+
+def test_a_mutable_class_that_is_compared_has_no_hash() -> None:
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Counter())
+    cell = Cell(1)
+    assert len({cell, Cell(1)}) == 2
+
+
+@dataclass
+class Base:
+    """A dataclass of the standard library."""
+
+    first: int
+    second: int = field(default=2, repr=False)
+
+
+@record
+class Derived(Base):
+    """A record derived from it."""
+
+    third: int = 3
+
+
+def test_a_record_may_extend_a_dataclass() -> None:
+    assert repr(Derived(1, third=4)) == "Derived(first=1, third=4)"
+    assert replace(Derived(1), second=5) == Derived(1, 5)
+    assert [item.name for item in fields(Derived)] == ["first", "second", "third"]

@@ -34,7 +34,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from ingot.hlo.computation import Computation, callees_first
@@ -43,7 +43,7 @@ from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError
-from ingot.support.records import fresh
+from ingot.support.records import fresh, mutable
 from ingot.support.trampoline import Recursion, run
 
 Path: TypeAlias = tuple[int, ...]
@@ -52,7 +52,7 @@ FIRST_OPERAND_VIEWS = ops_with(Trait.VIEW)
 VIEWS = ops_with(Trait.VIEW, Trait.TUPLE)
 
 
-@dataclass(slots=True, eq=False)
+@mutable(eq=False)
 class Value:
     """The value that one instruction makes at one leaf.
 
@@ -80,7 +80,7 @@ class Value:
 Tree: TypeAlias = "Value | tuple[Tree, ...] | None"
 
 
-@dataclass(slots=True)
+@mutable
 class Aliasing:
     """The value of every leaf.
 

@@ -21,13 +21,13 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import ProjectedPermutation, Trait, ops_with
 from ingot.hlo.opset.reduction import ReduceAttributes
-from ingot.support.records import fresh
+from ingot.support.records import fresh, mutable
 
 ONE = -1
 Frame = tuple[int, ...]
@@ -35,7 +35,7 @@ Frame = tuple[int, ...]
 _ELEMENTWISE = ops_with(Trait.ELEMENTWISE)
 
 
-@dataclass(slots=True)
+@mutable
 class FrameMap:
     """Frames of the instructions of one fusion, found from its roots downwards.
 

@@ -23,7 +23,7 @@ Source: xla/hlo/utils/hlo_live_range.cc, hlo_ordering.h.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from typing import TypeAlias
 
@@ -34,7 +34,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
-from ingot.support.records import fresh, record
+from ingot.support.records import fresh, mutable, record
 from ingot.support.trampoline import Recursion, run
 
 Schedule: TypeAlias = Mapping[Computation, Sequence[Instruction]]
@@ -77,7 +77,7 @@ class Edge:
     path: Path
 
 
-@dataclass(slots=True)
+@mutable
 class Region:
     """A computation's range on the line; `caller` is None for a function."""
 
@@ -88,7 +88,7 @@ class Region:
     end: int = 0
 
 
-@dataclass(slots=True)
+@mutable
 class Liveness:
     """When values are live.
 

@@ -10,11 +10,11 @@ Source: the WebAssembly core specification (binary format); the tool conventions
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from ingot.support.diagnostics import InternalError
-from ingot.support.records import record
+from ingot.support.records import mutable, record
 
 MAGIC = b"\0asm\1\0\0\0"
 TYPE, IMPORT, FUNCTION, TABLE, MEMORY, GLOBAL, EXPORT, ELEMENT, CODE, DATA = (
@@ -62,7 +62,7 @@ class WasmSegment:
     alignment: int
 
 
-@dataclass(slots=True)
+@mutable
 class WasmObject:
     """One object.
 

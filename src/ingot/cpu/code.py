@@ -7,7 +7,6 @@ What `cpu.kernels` makes and the host program calls.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.library import LibraryPart, shared_addresses
@@ -16,10 +15,10 @@ from ingot.kernel.ir import Kernel
 from ingot.llvm.jit import Optimization
 from ingot.llvm.linking import Library
 from ingot.passes.buffers.buffer_table import Slice
-from ingot.support.records import record
+from ingot.support.records import mutable, record
 
 
-@dataclass(eq=False, slots=True)
+@mutable(eq=False)
 class Code:
     """One LLVM module of kernels on its way to machine code.
 

@@ -13,13 +13,14 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ingot.hlo.instruction import Instruction
 from ingot.semantics.device_groups import Grid
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.flags import COLLECTIVE_TIMEOUT
+from ingot.support.records import mutable
 
 Group = tuple[int, ...]
 
@@ -83,7 +84,7 @@ class Board:
             )
 
 
-@dataclass(slots=True)
+@mutable
 class Device:
     """The device that an evaluation runs on.
 

@@ -10,7 +10,7 @@ computation is a generator, which yields `context.call(...)` to get its value
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import find
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import ResourceError, UnsupportedError
-from ingot.support.records import record
+from ingot.support.records import mutable, record
 from ingot.support.trampoline import Recursion
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -34,7 +34,7 @@ _Rule = TypeVar("_Rule", bound=Rule)
 _RULES: dict[str, Rule] = {}
 
 
-@dataclass(slots=True)
+@mutable
 class RunState:
     """The mutable state of one evaluation.
 

@@ -16,7 +16,6 @@ an element number.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 from ingot.analysis.direct_convolution import ConvolutionSizes
@@ -140,7 +139,7 @@ class Pass:
         return tuple(found)
 
 
-@dataclass(frozen=True)
+@record(caches=True)
 class LoopKernel:
     """A grid and its passes.
 
@@ -217,7 +216,7 @@ class PlainConvolution(ConvolutionSizes):
     is_of_filter: bool = False
 
 
-@dataclass(frozen=True)
+@record(caches=True)
 class ContractionKernel:
     """out[b, m, n] = epilogue(sum over k of lhs[b, m, k] * rhs[b, k, n]).
 
@@ -250,7 +249,7 @@ class ContractionKernel:
         return kernel_symbols(exprs, axes, [store.index for store in self.stores])
 
 
-@dataclass(frozen=True)
+@record
 class ConvolutionKernel:
     """A convolution that shared code may run, and the kernel that computes the same by itself.
 
@@ -277,7 +276,7 @@ class ConvolutionKernel:
         return self.general.symbols
 
 
-@dataclass(frozen=True)
+@record(caches=True)
 class AttentionKernel:
     """softmax(scores(queries * keys)) * values, for each row of queries; nothing of it is stored.
 
@@ -347,7 +346,7 @@ class AttentionKernel:
         return kernel_symbols((*exprs, *stored), list(self.axes), indices)
 
 
-@dataclass(frozen=True)
+@record
 class SortKernel:
     """Rows sorted together, stably: element (outer, position, inner) of every operand.
 
@@ -382,7 +381,7 @@ class SortKernel:
         return kernel_symbols((), [], [self.outer, self.length, self.inner])
 
 
-@dataclass(frozen=True)
+@record
 class FftKernel:
     """Fourier transforms of the last dimensions.
 
@@ -416,7 +415,7 @@ class FftKernel:
         return kernel_symbols((), [], [self.batch])
 
 
-@dataclass(frozen=True)
+@record
 class TopKKernel:
     """The first elements of each row in order, with their indices.
 

@@ -8,7 +8,6 @@ plain value; equal specs generate equal code, so it is part of the object cache'
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 
 from ingot.llvm.host_cpu import HostCpu, host_cpu
@@ -67,7 +66,7 @@ def host_features() -> frozenset[str]:
     return host_cpu().feature_set
 
 
-@dataclass(frozen=True)
+@record(caches=True)
 class TargetSpec:
     """Triple, CPU name and feature string in LLVM's format, and the rules for floats.
 

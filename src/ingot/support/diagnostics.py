@@ -16,12 +16,11 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ingot.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Span:
     """A location in a text: 1-based line and column, with the line itself for the caret."""
 
@@ -50,7 +49,7 @@ class SourceLocation:
         return f"{self.file}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Diagnostic:
     """One finding: message, code, and everything known about where it comes from."""
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`record`: a frozen dataclass whose instances are as cheap to make as any object.
+"""`record` and `mutable`: dataclasses that are quick to declare, and to make instances of.
 
 Objects for every instruction and every kernel of a program are made often. The constructor of
 `@dataclass(frozen=True)` calls `object.__setattr__` for each field and takes ten times as long as
 one that assigns. A record is frozen for the type checker, which checks all of `src/`, and a plain
 dataclass at run time. Its methods and the table of its fields are made when they are first used,
-which makes the import of the compiler a third shorter.
+which makes the import of the compiler a third shorter. `mutable` is the same for classes whose
+fields are assigned.
 
 Invariant: fields of a record are never assigned; its hash is that of its fields.
 
@@ -20,16 +21,17 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import lru_cache
 from reprlib import recursive_repr
-from typing import Any, TypeVar, dataclass_transform, get_origin, overload
+from typing import Any, TypeVar, cast, dataclass_transform, get_origin, overload
 
 _Class = TypeVar("_Class")
 _Instance = TypeVar("_Instance")
 _Item = TypeVar("_Item")
 _Function = Callable[..., Any]
+_Decorator = Callable[[type[_Class]], type[_Class]]
 
 
 @overload
@@ -38,8 +40,8 @@ def record(cls: type[_Class], /) -> type[_Class]: ...
 
 @overload
 def record(
-    *, eq: bool = True, kw_only: bool = False, weakref_slot: bool = False
-) -> Callable[[type[_Class]], type[_Class]]: ...
+    *, eq: bool = True, kw_only: bool = False, caches: bool = False, weakref_slot: bool = False
+) -> _Decorator[_Class]: ...
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -49,40 +51,79 @@ def record(
     *,
     eq: bool = True,
     kw_only: bool = False,
+    caches: bool = False,
     weakref_slot: bool = False,
-) -> type[_Class] | Callable[[type[_Class]], type[_Class]]:
+) -> type[_Class] | _Decorator[_Class]:
     """Make `cls` a record: with slots, compared by fields.
 
     Args:
         cls: the class.
         eq: whether instances are compared by fields; else each is equal to itself alone.
         kw_only: as for `dataclass`.
+        caches: whether it has a `__dict__`, for cached properties.
         weakref_slot: as for `dataclass`.
     """
+    compared = ("__eq__", "__hash__") if eq else ()
+    more = (*(("__dict__",) if caches else ()), *(("__weakref__",) if weakref_slot else ()))
 
     def make(cls: type[_Class]) -> type[_Class]:
-        made = _with_slots(cls, weakref_slot)
-        own = vars(cls)
-        for name in ("__init__", "__repr__", *(("__eq__", "__hash__") if eq else ())):
-            if name not in own:
-                setattr(made, name, _MadeWhenUsed(made, name))
-        found = _FieldsWhenUsed(made, cls, kw_only)
-        setattr(made, _FIELDS, found)
-        setattr(made, _PARAMETERS, _PLAIN_PARAMETERS)
-        setattr(made, _POSITIONAL, _PositionalWhenUsed())
-        return made
+        return _with_methods(cls, compared, more, kw_only)
 
     return make if cls is None else make(cls)
 
 
-def _with_slots(cls: type[_Class], weakref_slot: bool) -> type[_Class]:
+@overload
+def mutable(cls: type[_Class], /) -> type[_Class]: ...
+
+
+@overload
+def mutable(*, eq: bool = True) -> _Decorator[_Class]: ...
+
+
+@dataclass_transform(field_specifiers=(field,))
+def mutable(
+    cls: type[_Class] | None = None, /, *, eq: bool = True
+) -> type[_Class] | _Decorator[_Class]:
+    """Make `cls` a class as `dataclass(slots=True)` does, whose methods are made when first used.
+
+    Args:
+        cls: the class.
+        eq: whether instances are compared by fields, and have no hash; else each is equal to
+            itself alone.
+    """
+    compared = ("__eq__",) if eq else ()
+
+    def make(cls: type[_Class]) -> type[_Class]:
+        return _with_methods(cls, compared, (), kw_only=False)
+
+    return make if cls is None else make(cls)
+
+
+def _with_methods(
+    cls: type[_Class], compared: tuple[str, ...], slots: tuple[str, ...], kw_only: bool
+) -> type[_Class]:
+    """Return the class once more, with slots, methods and what `dataclasses` looks for."""
+    made = _with_slots(cls, slots)
+    own = vars(cls)
+    for name in ("__init__", "__repr__", *compared):
+        if name not in own:
+            setattr(made, name, _MadeWhenUsed(made, name))
+    if "__eq__" in compared and _HASH not in (*compared, *own):
+        setattr(made, _HASH, None)
+    setattr(made, _OWN_FIELDS, (cls, kw_only))
+    setattr(made, _FIELDS, _FieldsWhenUsed(made))
+    setattr(made, _PARAMETERS, _PLAIN_PARAMETERS)
+    setattr(made, _POSITIONAL, _PositionalWhenUsed())
+    return made
+
+
+def _with_slots(cls: type[_Class], more: tuple[str, ...]) -> type[_Class]:
     """Return the class once more, with a slot for each field that no base has."""
     inherited = {name for base in cls.__mro__[1:-1] for name in vars(base).get("__slots__", ())}
     names = [name for name, text in cls.__annotations__.items() if not _is_of_class(text)]
-    slots = [*names, "__weakref__"] if weakref_slot else names
     left_out = {"__dict__", "__weakref__", *names}
     contents = {name: value for name, value in vars(cls).items() if name not in left_out}
-    contents["__slots__"] = tuple([name for name in slots if name not in inherited])
+    contents["__slots__"] = tuple([name for name in (*names, *more) if name not in inherited])
     made: Any = type(cls)(cls.__name__, cls.__bases__, contents)
     made.__qualname__ = cls.__qualname__
     return made
@@ -92,31 +133,57 @@ def _is_of_class(annotation: object) -> bool:
     return str(annotation).removeprefix("typing.").startswith("ClassVar")
 
 
+_OWN_FIELDS = "__record_fields__"
+"""Where a record keeps the class that declares its own fields, and whether they are keywords."""
+
 _FIELDS, _PARAMETERS = "__dataclass_fields__", "__dataclass_params__"
 """Where `dataclasses` keeps what `fields`, `is_dataclass` and derived dataclasses ask for."""
 
-_POSITIONAL = "__match_args__"
+_POSITIONAL, _HASH = "__match_args__", "__hash__"
 
 _PLAIN_PARAMETERS = getattr(dataclass(type("Plain", (), {})), _PARAMETERS)
 
 
+def _fields(cls: type) -> list[Field[Any]]:
+    """Return the fields of a record, those of its bases first."""
+    found: dict[str, Field[Any]] = {}
+    for base in reversed(cls.__mro__):
+        if _OWN_FIELDS in vars(base):
+            found |= {item.name: item for item in _own_fields(*vars(base)[_OWN_FIELDS])}
+        else:
+            found |= vars(base).get(_FIELDS, {})
+    return list(found.values())
+
+
+def _own_fields(declared: type, kw_only: bool) -> Iterator[Field[Any]]:
+    """Yield the fields that a class declares itself, as `dataclasses` would make them."""
+    for name, text in declared.__annotations__.items():
+        if not _is_of_class(text):
+            given: Any = vars(declared).get(name, MISSING)
+            is_field = isinstance(given, Field)
+            item: Field[Any] = cast("Any", given) if is_field else field(default=given)
+            item.name = name
+            item.kw_only = kw_only if item.kw_only is MISSING else item.kw_only
+            yield item
+
+
 class _FieldsWhenUsed:
-    """The fields of a record by name, found by `dataclasses` when they are first asked for."""
+    """The fields of a record by name, as `dataclasses` has them, found when they are asked for."""
 
-    __slots__ = ("_declared", "_kw_only", "_made")
+    __slots__ = ("_made",)
 
-    def __init__(self, made: type, declared: type, kw_only: bool) -> None:
+    def __init__(self, made: type) -> None:
         self._made = made
-        self._declared = declared
-        self._kw_only = kw_only
 
     def __get__(self, instance: object, owner: type) -> dict[str, Field[Any]]:
         found: dict[str, Field[Any]] = {}
         for base in reversed(self._made.__mro__[1:]):
             found |= getattr(base, _FIELDS, {})
-        names = ("__annotations__", "__doc__", "__module__", *self._declared.__annotations__)
-        own = {name: value for name, value in vars(self._declared).items() if name in names}
-        plain = dataclass(init=False, repr=False, eq=False, kw_only=self._kw_only)
+        declaration: tuple[type, bool] = vars(self._made)[_OWN_FIELDS]
+        declared, kw_only = declaration
+        names = ("__annotations__", "__doc__", "__module__", *declared.__annotations__)
+        own = {name: value for name, value in vars(declared).items() if name in names}
+        plain = dataclass(init=False, repr=False, eq=False, kw_only=kw_only)
         found |= getattr(plain(type(self._made.__name__, (), own)), _FIELDS)
         setattr(self._made, _FIELDS, found)
         return found
@@ -215,10 +282,6 @@ _MAKERS: Mapping[str, Callable[[type], _Function]] = {
 }
 
 
-def _fields(cls: Any) -> tuple[Field[Any], ...]:
-    return fields(cls)
-
-
 def _tuple_text(items: list[str]) -> str:
     return "(" + "".join([f"{item}, " for item in items]) + ")"
 
@@ -256,4 +319,4 @@ def fresh(kind: type[_Item]) -> Callable[[], _Item]:
 @lru_cache(maxsize=1 << 10)
 def _arguments(cls: Any) -> tuple[str, ...]:
     """Return the names of the fields that the constructor takes."""
-    return tuple([field.name for field in fields(cls) if field.init])
+    return tuple([item.name for item in _fields(cls) if item.init])

@@ -21,10 +21,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ingot.support import flags
+from ingot.support.records import mutable
 from ingot.support.text import format_seconds
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def _no_children() -> dict[str, Phase]:
     return {}
 
 
-@dataclass(slots=True)
+@mutable
 class Phase:
     """A named phase: the number of its runs, their seconds, and the phases within it."""
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 import ml_dtypes
@@ -28,7 +27,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import GatherAttributes, ScatterAttributes
 from ingot.hlo.shape import Shape
 from ingot.semantics.identities import identity_of
-from ingot.support.records import record
+from ingot.support.records import mutable, record
 
 Leaf = tuple[Instruction, tuple[int, ...]]
 """A leaf of an instruction's value."""
@@ -47,7 +46,7 @@ NORMAL, LARGE, ZEROS = "normal", "large", "zeros"
 """Distributions of unconstrained inputs: around 0; of every magnitude; all 0."""
 
 
-@dataclass(slots=True)
+@mutable
 class Use:
     """The constraints on a leaf of a parameter.
 

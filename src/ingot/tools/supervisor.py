@@ -23,11 +23,10 @@ import select
 import signal
 import time
 from collections import deque
-from dataclasses import dataclass
 
 from ingot.support.channel import Bytes, Channel, ChannelError
 from ingot.support.diagnostics import ExecutionError, IngotError, ResourceError
-from ingot.support.records import record
+from ingot.support.records import mutable, record
 from ingot.support.worker import Worker, forked
 from ingot.tools.fields import Header, seconds_field
 from ingot.tools.framing import Encoding, Message, read_header
@@ -63,7 +62,7 @@ class Limits:
     memory: int
 
 
-@dataclass(slots=True)
+@mutable
 class _Request:
     """A request that is queued or runs.
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.client.pjrt.c_api import FAILED_PRECONDITION, INVALID_ARGUMENT, record
@@ -28,11 +27,12 @@ from ingot.client.pjrt.records import BUFFER, EVENT, STORAGE
 from ingot.client.pjrt.slots import Slots, slot
 from ingot.client.pjrt.slots_transfer import array_bytes
 from ingot.semantics.call_layouts import Order
+from ingot.support import records
 
 _DEPENDENCY = record("PJRT_Buffer_DonateWithControlDependency_Callback").structure
 
 
-@dataclass(frozen=True, slots=True)
+@records.record
 class _Shape:
     """The properties that an alias and the buffer whose memory it gets must share."""
 

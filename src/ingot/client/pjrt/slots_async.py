@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.client.pjrt.c_api import INVALID_ARGUMENT, TYPE_NAMES, record
@@ -28,6 +27,7 @@ from ingot.client.pjrt.slots import Slots, slot
 from ingot.client.pjrt.slots_transfer import StoredArray, array_bytes, copy_strided
 from ingot.native.layout import Field, Record
 from ingot.semantics.call_layouts import Order
+from ingot.support import records
 
 _MANAGER = Record("IngotPjrtTransferManager", Field("device", "ptr"), Field("count", "i64"))
 _SPEC = record("PJRT_ShapeSpec")
@@ -39,7 +39,7 @@ _NO_STREAM = (
 _READY = record("PJRT_Buffer_CopyRawToHostFuture_Callback").structure
 
 
-@dataclass(slots=True)
+@records.mutable
 class _Target:
     """A buffer that is being filled; `buffer` is 0 once the host has it, `event` once it is set."""
 
@@ -309,7 +309,7 @@ class AsyncSlots(Slots):
         self.native.call("storage_release", future.storage)
 
 
-@dataclass(frozen=True, slots=True)
+@records.record
 class _Future:
     """A copy to the host that waits for its target."""
 

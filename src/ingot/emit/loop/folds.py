@@ -14,7 +14,6 @@ rounding of sums and products.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from ingot.emit.values.types import is_minifloat, is_narrow, narrow, register_type, widen
@@ -28,6 +27,7 @@ from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 from ingot.semantics.identities import identity_of
+from ingot.support.records import record
 
 EXTREMA = frozenset({"maximum", "minimum"})
 
@@ -54,7 +54,7 @@ def held_types(item: Pass, fold: Reduction, vector_bits: int) -> tuple[Type, ...
     return tuple(map(register_type, elements))
 
 
-@dataclass(frozen=True)
+@record(caches=True)
 class Folding:
     """One reduction of a pass, being emitted."""
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.formats.hlo_text.entry_layout import LAYOUT, read_layout
 from ingot.formats.hlo_text.reader import SKIP, Reader, escape, unescape
 from ingot.hlo.instruction import NO_METADATA, Metadata
 from ingot.hlo.module import Alias
 from ingot.semantics.device_groups import MOST_DEVICES
+from ingot.support.records import mutable
 from ingot.support.text import braced, did_you_mean
 
 # Header attributes that Ingot keeps as text and prints back.
@@ -54,7 +55,7 @@ _NUMBERED_RECORD = re.compile(SKIP + r"(\d++)\s++\{([^{}]*+)\}")
 _INDEX = re.compile(SKIP + r"\{([\d,\s]*+)\}")
 
 
-@dataclass(slots=True)
+@mutable
 class Header:
     """The contents of the header: name, aliases, whether scheduled, attributes kept as text.
 
@@ -71,7 +72,7 @@ class Header:
     extra: dict[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(slots=True)
+@mutable
 class Frames:
     """The tables of source locations: file and line by frame number."""
 

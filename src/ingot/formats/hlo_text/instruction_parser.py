@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any, NoReturn
 
@@ -29,6 +29,7 @@ from ingot.hlo.literal import Literal
 from ingot.hlo.opdef import NO_ATTRIBUTES, Codec, NoAttributes, OpDef, OpView, table
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import IngotError, UnsupportedError
+from ingot.support.records import mutable
 from ingot.support.text import did_you_mean
 
 # `ROOT %name =`, then what nearly every instruction goes on with: an array shape and an opcode.
@@ -62,7 +63,7 @@ _ABSENT: dict[tuple[str, str], Callable[[tuple[Instruction, ...]], Any]] = {
 }
 
 
-@dataclass(slots=True)
+@mutable
 class Scope:
     """The computation that is being parsed: its instructions by name, its root, late names."""
 
@@ -74,7 +75,7 @@ class Scope:
     )
 
 
-@dataclass(slots=True)
+@mutable
 class _Tail:
     """The text after the operands."""
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from ingot.formats.stablehlo.binding import new_context
 from ingot.support.forking import ForkLock
+from ingot.support.records import mutable
 
 _MOST_MODULES = 100
 _MOST_BYTES = 1 << 20
 _MOST_IDLE = 4
 
 
-@dataclass(slots=True)
+@mutable
 class _Context:
     """A context and its use so far."""
 

@@ -18,7 +18,7 @@ import ctypes
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from ingot.artifact.abi import ProgramInfo
@@ -52,7 +52,7 @@ from ingot.runtime.execute import FIRST_CONSTRAINT
 from ingot.runtime.staged import StagedProgram
 from ingot.support.diagnostics import Diagnostic, ExecutionError, IngotError, UnsupportedError
 from ingot.support.forking import ForkLock, defers_fork
-from ingot.support.records import record
+from ingot.support.records import mutable, record
 
 _MOST_FAILURES = 64
 _MOST_VALUES = 2
@@ -111,7 +111,7 @@ class LaunchCompiler(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@mutable
 class _Variant:
     """One compiled program, the calls it is for, and the memory that its record points to."""
 

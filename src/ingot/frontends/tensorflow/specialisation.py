@@ -16,7 +16,7 @@ two calls that fit one key may share the program.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import Diagnostic, SourceLocation
-from ingot.support.records import record
+from ingot.support.records import mutable, record
 
 if TYPE_CHECKING:
     from ingot.frontends.tensorflow.binding import LoweredFunction
@@ -150,7 +150,7 @@ class Key:
         return (*map(str, (*self.values, *self.sizes)), *varying)
 
 
-@dataclass(slots=True)
+@mutable
 class CallArguments:
     """The arguments of the call that a function is compiled for, and what was asked of them.
 

@@ -14,7 +14,7 @@ takes a variable and is not in the tables below counts as both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 
 from ingot.frontends.tensorflow.binding import Binding, Parameter, Result
@@ -30,7 +30,7 @@ from ingot.frontends.tensorflow.captured import (
 from ingot.frontends.tensorflow.list_types import ListTypes
 from ingot.frontends.tensorflow.modules import op_def_registry
 from ingot.frontends.tensorflow.random_state import has_random_state, with_random_state
-from ingot.support.records import record
+from ingot.support.records import mutable, record
 
 READS = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape"})
 WRITES = frozenset({"AssignVariableOp"})
@@ -70,7 +70,7 @@ CALLS: dict[str, _Call] = {
 """Ops with functions as attributes."""
 
 
-@dataclass(slots=True)
+@mutable
 class Effects:
     """What a function does to its inputs; indices are those of the function's inputs.
 

@@ -16,7 +16,7 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -25,6 +25,7 @@ import sympy as _sympy  # pyright: ignore[reportMissingTypeStubs]
 from torch.utils._sympy import functions as torch_functions
 
 from ingot.frontends.torch.equal_sizes import is_decided_by_data
+from ingot.support.records import mutable
 
 _SYMPY: Any = _sympy  # it has no types
 _DIVISIONS = (torch_functions.FloorDiv, torch_functions.CleanDiv)
@@ -33,7 +34,7 @@ Equations = list[tuple[Any, Any]]
 """SymPy expressions, each with a simpler equal one; earlier ones apply to later ones."""
 
 
-@dataclass(slots=True)
+@mutable
 class _Known:
     """The facts about a table of names.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
@@ -46,12 +46,13 @@ from ingot.frontends.torch.views import offsets_that_data_decides, views_of
 from ingot.hlo.dim import symbols_of
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.flags import STRICT, IngotWarning
+from ingot.support.records import mutable
 
 _warned: set[str] = set()
 """The ops that this process has warned about; there are at most as many as PyTorch has."""
 
 
-@dataclass(slots=True)
+@mutable
 class Placement:
     """Where the nodes of one graph run.
 

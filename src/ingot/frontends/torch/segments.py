@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from ingot.support.records import record
 
 _TORCH: Any = torch  # its functions are typed by what they are called with
 _ATEN: Any = torch.ops.aten
@@ -32,7 +33,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     }
 
 
-@dataclass(frozen=True)
+@record
 class _Segments:
     """The segments of data along an axis.
 

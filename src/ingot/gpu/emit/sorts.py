@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.types import memory_type, widen
@@ -30,12 +29,13 @@ from ingot.kernel.ir import SortKernel
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.values import Value
+from ingot.support.records import record
 
 Order = Callable[[Value, Value], Value]
 """Whether the element of a number goes before that of a lesser one."""
 
 
-@dataclass(frozen=True)
+@record
 class Network:
     """A bitonic network over numbers in shared memory, of a power of two of them.
 

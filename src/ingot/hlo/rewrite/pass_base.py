@@ -4,7 +4,7 @@
 A pass is a frozen dataclass; its fields are its options. It edits the module and says whether it
 changed anything. It neither verifies, nor dumps, nor times: the runner does that for all of them.
 
-    @dataclass(frozen=True, slots=True)
+    @record
     class DeadCodeElimination(Pass):
         name = "dce"
         remove_computations: bool = True
@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
-from ingot.support.records import fresh, record
+from ingot.support.records import fresh, mutable, record
 
 
 @record
@@ -78,7 +78,7 @@ def _no_timings() -> list[PassTiming]:
     return []
 
 
-@dataclass(slots=True)
+@mutable
 class PassContext:
     """The context that all passes of one compilation share: options first, then records.
 

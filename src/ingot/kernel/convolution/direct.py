@@ -20,7 +20,7 @@ Invariant: each sum adds its products in order of k, as in every other contracti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.analysis.direct_convolution import (
     DIMENSIONS,
@@ -48,7 +48,7 @@ from ingot.kernel.convolution.plain import driven_element, joined_groups
 from ingot.kernel.driver_parameters import Chunks, DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel
 from ingot.llvm.machine_model import Vectors
-from ingot.support.records import record, replace
+from ingot.support.records import mutable, record, replace
 
 __all__ = [
     "MAX_SEGMENTS",
@@ -165,7 +165,7 @@ def _plan(sizes: Sizes, element: DType, block: RegisterBlock) -> Direct:
     )
 
 
-@dataclass(slots=True)
+@mutable
 class _Used:
     """Parts, with their chunks of packing and of units, and their elements of scratch."""
 

@@ -15,7 +15,7 @@ Example: `add(broadcast(x), y)` at (i, j) is `add(load x[j], load y[i*n+j])`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
@@ -24,12 +24,12 @@ from ingot.kernel import expr as ex
 from ingot.kernel.elemental.points import Point
 from ingot.kernel.expr import Expr
 from ingot.support.diagnostics import UnsupportedError
-from ingot.support.records import fresh
+from ingot.support.records import fresh, mutable
 
 _ELEMENTWISE = ops_with(Trait.ELEMENTWISE)
 
 
-@dataclass(slots=True)
+@mutable
 class ElementalLowering:
     """Lowers values of one fused computation.
 

@@ -10,7 +10,7 @@ Invariant: lowered and stored values depend only on finished reductions of earli
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.analysis.frames import ONE, Frame, FrameMap, grid_of
 from ingot.hlo.computation import Computation
@@ -27,7 +27,7 @@ from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import linearize
 from ingot.kernel.ir import Axis, Buffer, Combiner, LoopKernel, Pass, Reduction, Store
 from ingot.support.diagnostics import InternalError
-from ingot.support.records import fresh
+from ingot.support.records import fresh, mutable
 
 WINDOWED = {
     "reduce-window": Windowed(window_extents, window_fold),
@@ -101,7 +101,7 @@ def _propagate(frames: FrameMap, order: list[Instruction]) -> None:
             frames.note(operand, frame)
 
 
-@dataclass(slots=True)
+@mutable
 class LoopBuilder:
     """Builds the kernel of one fused computation; `build` is the way in."""
 

@@ -15,7 +15,7 @@ Source: xla/service/buffer_assignment.cc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.analysis.aliasing import Path, Value
 from ingot.analysis.liveness import Liveness, call_levels
@@ -40,7 +40,7 @@ from ingot.passes.buffers.buffer_table import (
 from ingot.passes.buffers.coalesce import Classes, shared_buffers
 from ingot.passes.buffers.packing import ALIGNMENT, Item, aligned, pack
 from ingot.support.diagnostics import ResourceError
-from ingot.support.records import fresh
+from ingot.support.records import fresh, mutable
 
 __all__ = [
     "BufferAssignment",
@@ -76,7 +76,7 @@ def flat_leaves(shapes: tuple[Shape, ...]) -> list[tuple[Path, Shape]]:
     return [((n, *path), leaf) for n, shape in enumerate(shapes) for path, leaf in shape.leaves()]
 
 
-@dataclass(slots=True)
+@mutable
 class _ConstantBlock:
     """Literals at aligned offsets, equal ones once."""
 

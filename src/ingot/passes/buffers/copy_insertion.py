@@ -22,7 +22,7 @@ Source: xla/service/copy_insertion.cc (what needs a copy); coalesce.py (how they
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.analysis.aliasing import Path, Value, analyze
 from ingot.analysis.liveness import Edge, EdgeKind, Liveness, analyze_liveness
@@ -36,7 +36,7 @@ from ingot.passes.buffers.flatten import FLAT
 from ingot.passes.buffers.split_updates import SPLIT
 from ingot.passes.schedule.scheduler import SCHEDULED
 from ingot.support.diagnostics import InternalError
-from ingot.support.records import fresh, record
+from ingot.support.records import fresh, mutable, record
 
 COPIES = "copies-inserted"
 _AT_OPERAND = (EdgeKind.IN_PLACE, EdgeKind.INITIAL)
@@ -114,7 +114,7 @@ def drop_copies(module: Module) -> bool:
     return changed
 
 
-@dataclass(slots=True)
+@mutable
 class _Moves:
     """Copies at the ends of computations, over all rounds.
 
@@ -181,7 +181,7 @@ def _awaited(move: _Move, readers: dict[Value, int]) -> bool:
     return readers.get(move.writes, 0) > (move.reads is move.writes)
 
 
-@dataclass(slots=True)
+@mutable
 class _Edits:
     """Edits of the schedule of one computation in one round."""
 

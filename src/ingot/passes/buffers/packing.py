@@ -19,14 +19,13 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.support.records import record
+from ingot.support.records import mutable, record
 
 ALIGNMENT = 64
 
@@ -133,7 +132,7 @@ def _best_gap(
 # ---- symbolic sizes
 
 
-@dataclass(slots=True)
+@mutable
 class _Slot:
     size: int | Dim
     free_from: int

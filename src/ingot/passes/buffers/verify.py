@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 
 from ingot.analysis.aliasing import Path, is_view
@@ -37,7 +37,7 @@ from ingot.passes.buffers.buffer_table import (
 )
 from ingot.passes.buffers.packing import ALIGNMENT
 from ingot.support.diagnostics import InternalError
-from ingot.support.records import fresh
+from ingot.support.records import fresh, mutable
 from ingot.support.trampoline import Recursion, run
 
 _ROUNDS = 2
@@ -79,7 +79,7 @@ def _symbols(module: Module) -> frozenset[str]:
     return dim.symbols_of(sizes)
 
 
-@dataclass(slots=True)
+@mutable
 class _Block:
     """The marked bytes of one allocation: disjoint [start, end) -> mark."""
 

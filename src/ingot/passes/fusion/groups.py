@@ -11,13 +11,13 @@ Invariant: the graph of groups has no cycle; every reduction in a group varies a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from ingot.analysis.frames import ONE, Frame, FrameMap
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
-from ingot.support.records import fresh, record
+from ingot.support.records import fresh, mutable, record
 
 MAX_SEARCHED = 500
 """Values through which a path from one group to another is searched: in a network of many layers
@@ -33,7 +33,7 @@ class GroupKind(Enum):
     IN_PLACE = "kCustom"
 
 
-@dataclass(eq=False, slots=True)
+@mutable(eq=False)
 class Group:
     """One kernel being formed.
 
@@ -109,7 +109,7 @@ class Decision:
         return f"%{self.producer} {verb} %{self.consumer}: {self.reason}"
 
 
-@dataclass(slots=True)
+@mutable
 class Grouping:
     """The groups of one computation.
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -30,7 +30,7 @@ from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.module import Module, set_called
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.support.diagnostics import ResourceError
-from ingot.support.records import fresh, record
+from ingot.support.records import fresh, mutable, record
 
 MAX_GROWTH = 4
 MAX_UNFOLDED = 250_000
@@ -55,7 +55,7 @@ _ENDS = ops_with(RegionKind.ASYNC)
 """Ops that only name the computation of an `async-start`."""
 
 
-@dataclass(slots=True)
+@mutable
 class Unfolding:
     """The computations that are not copied.
 

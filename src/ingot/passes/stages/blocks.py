@@ -9,14 +9,14 @@ numbers them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.artifact.stages import Code, Copy, Differs, Free, Jump, SlotInfo, Unless
 from ingot.hlo.shape import Shape
-from ingot.support.records import fresh, replace
+from ingot.support.records import fresh, mutable, replace
 
 
-@dataclass(eq=False, slots=True)
+@mutable(eq=False)
 class Label:
     """Where a jump goes."""
 
@@ -25,13 +25,13 @@ Line = Code | Label | tuple[Code, Label]
 """An instruction, a label that stands here, or a jump to a label."""
 
 
-@dataclass(slots=True)
+@mutable
 class _Item:
     lines: list[Line]
     uses: frozenset[int]
 
 
-@dataclass(slots=True)
+@mutable
 class Block:
     """The items of one computation."""
 

@@ -12,7 +12,7 @@ own, except elements that the body leaves unchanged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.analysis.aliasing import Path
 from ingot.artifact.stages import Copy, Define, Differs, Free, Jump, Move, Run, StagedCode, Unless
@@ -27,7 +27,7 @@ from ingot.passes.stages.donation import hand_over
 from ingot.passes.stages.levels import levels_of
 from ingot.passes.stages.stage_module import Leaf, leaf_of, leaves_of, make_stage
 from ingot.semantics.run_errors import negative_size_text
-from ingot.support.records import fresh, record
+from ingot.support.records import fresh, mutable, record
 from ingot.support.trampoline import Recursion, run
 
 
@@ -53,7 +53,7 @@ def split_stages(module: Module) -> Split:
     return _Splitter(module.name).run(module)
 
 
-@dataclass(slots=True)
+@mutable
 class _Scope:
     """The slots of a block's arrays, and a slot that has each size."""
 
@@ -72,7 +72,7 @@ class _Scope:
         return _Scope({}, dict(self.binders))
 
 
-@dataclass(slots=True)
+@mutable
 class _Splitter:
     name: str
     stages: list[Module] = field(default_factory=fresh(list[Module]))

@@ -9,7 +9,7 @@ array that has it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.analysis.aliasing import Path
 from ingot.hlo.builder import Builder
@@ -20,7 +20,7 @@ from ingot.hlo.module import Module, retarget
 from ingot.hlo.shape import Shape
 from ingot.hlo.size_definitions import bare_symbols, is_size_definition, used_symbols
 from ingot.passes.stages.levels import is_cheap
-from ingot.support.records import fresh
+from ingot.support.records import fresh, mutable
 
 Leaf = tuple[Instruction, Path]
 """An array: an instruction that is no view, and the path in its result."""
@@ -43,7 +43,7 @@ def leaves_of(instruction: Instruction) -> list[Leaf]:
     return [leaf_of(instruction, path) for path, _ in instruction.shape.leaves()]
 
 
-@dataclass(slots=True)
+@mutable
 class Stage:
     """A stage.
 
@@ -73,7 +73,7 @@ def make_stage(
     return _Maker(name, set(instructions)).stage(instructions, outputs, binder)
 
 
-@dataclass(slots=True)
+@mutable
 class _Maker:
     name: str
     own: set[Instruction]

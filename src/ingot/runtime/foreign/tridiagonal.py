@@ -11,7 +11,6 @@ Source: jaxlib/tridiagonal_solve_perturbed.h, which follows LAPACK's xLAGTF and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from ingot.runtime.records import RUNTIME
 from ingot.runtime.sync import discard
 from ingot.semantics import custom_calls
 from ingot.semantics.custom_calls import CallSite, LinkedCall, Target
-from ingot.support.records import record
+from ingot.support.records import mutable, record
 
 TARGET = "tridiagonal_solve_perturbed_ffi"
 _ELEMENTS = ("f32", "f64", "c64", "c128")
@@ -102,7 +101,7 @@ class _Rows:
     above: Number
 
 
-@dataclass(slots=True)
+@mutable
 class _Solver:
     """One system, in emitted code."""
 

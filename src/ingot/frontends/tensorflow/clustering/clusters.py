@@ -15,7 +15,6 @@ Source: TensorFlow's `compiler/jit/mark_for_compilation_pass.cc`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ingot.frontends.tensorflow.clustering.candidates import XLA_COMPILE, XLA_SCOPE, Candidates
 from ingot.frontends.tensorflow.clustering.cycles import CycleGraph
@@ -28,13 +27,14 @@ from ingot.frontends.tensorflow.clustering.liveness import (
     Liveness,
 )
 from ingot.frontends.tensorflow.placement import is_compiled_alone
+from ingot.support.records import mutable
 
 _SHAPE_OPS = frozenset({"Shape", "ShapeN", "Rank", "Size"})
 _UNCOUNTED = frozenset({"Identity", "Const"})
 _FUNCTIONAL = frozenset({"While", "StatelessWhile", "If", "StatelessIf", "Case", "StatelessCase"})
 
 
-@dataclass(slots=True)
+@mutable
 class _Cluster:
     """What a set of nodes has in common, and what decides whether it is kept."""
 
@@ -49,7 +49,7 @@ class _Cluster:
     has_control_flow: bool
 
 
-@dataclass(slots=True)
+@mutable
 class Fuel:
     """How many more nodes may be clustered in this process."""
 

@@ -13,7 +13,7 @@ or changing data is an error that says which.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ingot.frontends.tensorflow.captured import CapturedNode
@@ -24,6 +24,7 @@ from ingot.hlo.computation import has_effect_itself, reaches
 from ingot.hlo.instruction import Instruction
 from ingot.semantics.assertions import is_assertion
 from ingot.support.diagnostics import IngotError
+from ingot.support.records import mutable
 
 _MOST_INSTRUCTIONS = 20_000
 _MOST_ELEMENTS = 1 << 16
@@ -86,7 +87,7 @@ def need_sizes(program: Program, sizes: tuple[Size, ...], what: str) -> None:
         raise ValueNeededError(frozenset(), symbols, what)
 
 
-@dataclass(slots=True)
+@mutable
 class _Source:
     """What a value is computed from.
 

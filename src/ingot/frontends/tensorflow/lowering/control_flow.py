@@ -12,7 +12,7 @@ outside, since TensorFlow hands resources through bodies unchanged.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,12 +47,13 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.hlo.size_definitions import bare_symbols
 from ingot.semantics.assertions import emit_assertion
+from ingot.support.records import mutable
 
 COMPUTED = "(computed)"
 """What an assertion says in place of a value that the program computes."""
 
 
-@dataclass(slots=True)
+@mutable
 class Packing:
     """How the values that go into a body lie in one tuple.
 
@@ -215,7 +216,7 @@ def _call(op: Op) -> tuple[Value, ...]:
     return tuple(graph.run(_callee(op, "f"), op.frame, op.values))
 
 
-@dataclass(slots=True)
+@mutable
 class _Branch:
     """A traced body: its frame, what its state was at the start, and its outputs."""
 

@@ -11,7 +11,7 @@ that is not in it has no value yet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode, TensorRef
@@ -20,7 +20,7 @@ from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import ElementArray, Known, Value, Variable
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import InternalError
-from ingot.support.records import record
+from ingot.support.records import mutable, record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +55,7 @@ class Frame:
         return self._materialized[value]
 
 
-@dataclass(slots=True)
+@mutable
 class Scope:
     """One captured function being walked: the values of its nodes' outputs."""
 

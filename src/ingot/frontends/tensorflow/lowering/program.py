@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.frontends.tensorflow.binding import Binding
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode
@@ -25,6 +25,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction, Metadata
+from ingot.support.records import mutable
 
 _COMPUTED = "computed"
 """How the names of sizes begin that the program computes."""
@@ -33,7 +34,7 @@ _LARGEST_RANK = 254
 """TensorFlow's."""
 
 
-@dataclass(slots=True)
+@mutable
 class Program:
     """The state of one lowering; made anew for each attempt except what was learnt before.
 

@@ -12,7 +12,6 @@ Source: TensorFlow's `kernels/random_op.cc`, `stateless_random_gamma_op.cc`; Mar
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ingot.frontends.tensorflow.lowering import philox
 from ingot.frontends.tensorflow.lowering.op import Rule
@@ -27,11 +26,12 @@ from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.hlo.dtype import PRED, U64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
+from ingot.support.records import mutable
 
 _SQUEEZE = 0.0331
 
 
-@dataclass(slots=True)
+@mutable
 class _Pair:
     """Two numbers of which the second one is used first; `full` while there are still both."""
 
@@ -44,7 +44,7 @@ class _Pair:
         return [self.first, self.second, self.left]
 
 
-@dataclass(slots=True)
+@mutable
 class _Draws:
     """The generators of all numbers: which block is next, and what is left of pairs."""
 

@@ -12,8 +12,6 @@ truncated normal variables" (1995).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ingot.frontends.building.indexing import row_at, with_row
 from ingot.frontends.tensorflow.lowering import philox
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
@@ -27,7 +25,7 @@ from ingot.hlo.dtype import F32, F64, PRED, S32, S64, U64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import emit_assertion
-from ingot.support.records import record
+from ingot.support.records import mutable, record
 
 _MOST_TRIES = 1000
 _DEVIATIONS = 1.3
@@ -93,7 +91,7 @@ class _Candidate:
     drawn: Instruction
 
 
-@dataclass(slots=True)
+@mutable
 class _Progress:
     """Where the loop is: batch, number in it, failed tries, whether the batch or all is over."""
 

@@ -9,7 +9,6 @@ Invariant: `entries` has one entry per operand dimension or new axis, in the ord
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import UnsupportedError
-from ingot.support.records import record
+from ingot.support.records import mutable, record
 
 _BOUND = "slice's bound"
 
@@ -82,7 +81,7 @@ class Strides:
         return tuple(entry.as_index() for entry in self.entries)
 
 
-@dataclass(slots=True)
+@mutable
 class _Reader:
     op: Op
     first: int

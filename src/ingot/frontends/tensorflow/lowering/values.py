@@ -12,7 +12,7 @@ integer or float array otherwise, of the storage type of `Known.element`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ingot.hlo.dtype import DTYPES, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import UnsupportedError
-from ingot.support.records import record
+from ingot.support.records import mutable, record
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Size = int | Dim
@@ -144,7 +144,7 @@ class TensorList:
         return self.buffer.shape.dims[0]
 
 
-@dataclass(slots=True, eq=False)
+@mutable(eq=False)
 class ElementArray:
     """What a stack or a TensorArray that is a resource holds: see `resource_arrays`.
 

@@ -8,7 +8,7 @@ copy removes these joins. Each version is made once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 
 from ingot.hlo.builder import Builder
@@ -24,7 +24,7 @@ from ingot.passes.expand.complex_expander.split_values import (
     split_shape,
 )
 from ingot.passes.simplify.inline import copy_into, inline
-from ingot.support.records import fresh
+from ingot.support.records import fresh, mutable
 
 Split = Callable[[Computation], SplitValues]
 """Splits the body of a computation in place; its root is still the old one."""
@@ -33,7 +33,7 @@ Result = Callable[[SplitValues, SplitValue], Instruction]
 """Makes the result of a version from the split value of the old root."""
 
 
-@dataclass(slots=True)
+@mutable
 class Versions:
     """The versions made so far, by source computation and kind."""
 

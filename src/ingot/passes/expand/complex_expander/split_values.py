@@ -15,7 +15,7 @@ Invariant: `parts` and `whole` add instructions and change none.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from ingot.hlo.builder import Builder
@@ -23,7 +23,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import C64, F32, F64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
-from ingot.support.records import fresh, record
+from ingot.support.records import fresh, mutable, record
 
 
 class Pair(NamedTuple):
@@ -70,7 +70,7 @@ def flat_shapes(shape: Shape) -> list[Shape]:
     return [leaf for _, leaf in split_shape(shape).leaves()]
 
 
-@dataclass(slots=True)
+@mutable
 class SplitValues:
     """The split values of one computation.
 

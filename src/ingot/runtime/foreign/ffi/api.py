@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from itertools import count
 from typing import Any
@@ -31,7 +31,7 @@ from ingot.runtime.foreign.ffi.records import (
     ERROR_CODES,
 )
 from ingot.runtime.native import native_runtime
-from ingot.support.records import fresh
+from ingot.support.records import fresh, mutable
 
 FUNCTIONS = (
     "Error_Create", "Error_GetMessage", "Error_Destroy", "Handler_Register", "Stream_Get",
@@ -60,7 +60,7 @@ _CODE = {name: number for number, name in enumerate(ERROR_CODES)}
 _CONTEXT = ("ctx", "ptr")
 
 
-@dataclass(slots=True)
+@mutable
 class Future:
     """A result that a handler delivers later."""
 
@@ -68,7 +68,7 @@ class Future:
     error: int = 0
 
 
-@dataclass(slots=True)
+@mutable
 class Tables:
     """The objects that handles stand for; `tables()` is the process's only one."""
 

@@ -13,7 +13,7 @@ called with leading dimensions of at least 1, as it demands of empty matrices to
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.hlo.shape import Shape
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -36,7 +36,7 @@ from ingot.runtime.foreign.site import NO_MEMORY, SYMBOL, TOO_LARGE
 from ingot.runtime.records import RUNTIME
 from ingot.semantics.custom_calls import CallSite
 from ingot.support.diagnostics import InternalError
-from ingot.support.records import fresh
+from ingot.support.records import fresh, mutable
 
 _MOST = (1 << 31) - 1  # the largest of LAPACK's integers.
 # Parts of a batch cost about 2 us each; from this many elements on LAPACK may thread by itself.
@@ -46,7 +46,7 @@ _WORKSPACES = ("work", "rwork", "iwork")
 _LENGTHS = ("lwork", "lrwork", "liwork")
 
 
-@dataclass(slots=True)
+@mutable
 class Adapter:
     """The function under construction; `emit_adapter` is the caller."""
 
