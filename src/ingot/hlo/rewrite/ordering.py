@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ordering constraints of pipelines: which pass comes before which, with the reason, checked.
+"""Ordering constraints of pipelines: which pass comes before which, with the reason.
 
-A pipeline is a literal tuple; the table beside it gives the reasons for its order, so that moving a
-pass fails at import with the reason.
+A pipeline is a literal tuple; the text `ORDER` beside it gives the reasons for its order. A test
+checks each pipeline against its text (`tests/passes/test_order.py`), so a pass that is moved fails
+with the reason, and no program spends time on it.
 
 Example:
     >>> orders('''

@@ -17,7 +17,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from ingot.hlo.rewrite.ordering import check_names, orders
 from ingot.hlo.rewrite.pass_base import PassContext, PassTiming
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.cache_rows import cache_rows
@@ -79,7 +78,7 @@ KERNEL_PASSES = (
     KernelPass("cache-rows", _cache_rows_of_passes),
 )
 
-ORDER = orders("""
+ORDER = """
     known-indices < collapse-axes: indices that axes determine are walked as all others
     collapse-axes < unroll-phases: an axis that all indices walk as one stays one
     unroll-phases < split-axes: an axis that is written out is not split
@@ -104,12 +103,10 @@ ORDER = orders("""
     select-to-index < unmask-loads: fewer masks remain to be proven needless
     unmask-loads < narrow-indices: masks that hold need no numbers
     unroll-short-rows < cache-rows: an unrolled row needs no cache
-""")
+"""
 
 PIPELINE_NAME = "kernel"
 """What records of passes call the pipeline of kernel passes."""
-
-check_names("kernel passes", [item.name for item in KERNEL_PASSES], ORDER)
 
 
 def passes_for(is_convolution: bool) -> list[KernelPass]:
