@@ -133,6 +133,7 @@ TEST_SHARE = {
     "runtime/foreign/collectives/test_against_jax.py": 3,
     "runtime/foreign/test_jax_linalg.py": 4,
     "runtime/foreign/test_lapack.py": 4,
+    "runtime/foreign/test_lapack_lanes.py": 2,
 }
 """Generated tables: `make test` runs one case in so many, `make test-all` each."""
 

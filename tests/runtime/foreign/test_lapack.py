@@ -23,6 +23,7 @@ from tests.runtime.foreign.calls import (
 import ingot.client.compilation  # noqa: F401  (registers the targets)
 from ingot.hlo.dtype import dtype
 from ingot.runtime.foreign.errors import take_error
+from ingot.runtime.foreign.lapack.lanes.groups import MOST_ROWS
 from ingot.runtime.foreign.lapack.one_thread import thread_imports
 from ingot.runtime.foreign.lapack.routines import ROUTINES
 from ingot.runtime.foreign.lapack.targets import target_name
@@ -469,19 +470,20 @@ def test_results_are_the_same_in_every_run() -> None:
 @pytest.mark.parametrize("routine", ["potrf", "getrf", "syevd"])
 def test_large_batches_are_cut_into_parts(routine: str) -> None:
     """The same to the bit as matrix by matrix, whatever the number of threads."""
-    a = positive("f64", (4000,), 6)
+    n, count = MOST_ROWS + 2, 300
+    a = positive("f64", (count,), n)
     config = "" if routine == "getrf" else f"{{mode = {code('V')}, uplo = {code('L')}}}"
     shapes = {
         "potrf": [("s32", ())],
-        "getrf": [("s32", (6,)), ("s32", ())],
-        "syevd": [("f64", (6,)), ("s32", ())],
+        "getrf": [("s32", (n,)), ("s32", ())],
+        "syevd": [("f64", (n,)), ("s32", ())],
     }[routine]
-    many = [(kind, (4000, *dims)) for kind, dims in shapes]
+    many = [(kind, (count, *dims)) for kind, dims in shapes]
     whole = call(routine, "f64", config, a, None, ("f64", a.shape), *many)
-    for place in (0, 1, 1777, 3999):
-        one = call(routine, "f64", config, a[place], None, ("f64", (6, 6)), *shapes)
+    for number in (0, 1, 177, count - 1):
+        one = call(routine, "f64", config, a[number], None, ("f64", (n, n)), *shapes)
         for found, expected in zip(whole, one, strict=True):
-            np.testing.assert_array_equal(found[place], expected)
+            np.testing.assert_array_equal(found[number], expected)
 
 
 @pytest.mark.parametrize(("element", "n"), [("f32", 23200), ("f64", 40000), ("c128", 32800)])

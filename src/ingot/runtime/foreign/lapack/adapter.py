@@ -24,6 +24,13 @@ from ingot.llvm.values import FunctionRef, Value
 from ingot.runtime.foreign.attributes import Attribute
 from ingot.runtime.foreign.frames import Argument, read_frame
 from ingot.runtime.foreign.lapack.expressions import emit_size
+from ingot.runtime.foreign.lapack.lanes.groups import (
+    IN_LANES,
+    MOST_ROWS,
+    emit_groups,
+    group_size,
+    scratch_bytes,
+)
 from ingot.runtime.foreign.lapack.one_thread import (
     declare_state,
     emit_enter,
@@ -40,7 +47,7 @@ from ingot.support.records import fresh, mutable
 
 _MOST = (1 << 31) - 1  # the largest of LAPACK's integers.
 # Parts of a batch cost about 2 us each; from this many elements on LAPACK may thread by itself.
-_WORK_OF_A_CHUNK = 100_000
+_WORK_OF_A_CHUNK, _WORK_IN_LANES = 100_000, 25_000
 _MOST_CHUNKS = 64
 _WORKSPACES = ("work", "rwork", "iwork")
 _LENGTHS = ("lwork", "lrwork", "liwork")
@@ -244,14 +251,26 @@ class Adapter:
             total = f.imul(f.iceildiv(f.iadd(f.iadd(total, size), 1), LINE_BYTES), LINE_BYTES)
         if not sizes:
             return f.zero(PTR)
-        allocate = RUNTIME.load(f, self.runtime, "allocate")
-        block = f.call_indirect(allocate, PTR, [I64], [f.as_value(total)])
-        f.if_(
-            f.icmp("eq", block, f.zero(PTR)), lambda: f.ret(f.const(I32, NO_MEMORY)), likely=False
-        )
+        block = self._block(total)
         for name, offset in offsets.items():
             self.scratch[name] = f.gep(block, f.as_value(offset))
         return block
+
+    def _block(self, size: Index) -> Value:
+        """Emit the allocation of memory; without it the call fails."""
+        f = self.f
+        allocate = RUNTIME.load(f, self.runtime, "allocate")
+        block = f.call_indirect(allocate, PTR, [I64], [f.as_value(size)])
+        f.if_(
+            f.icmp("eq", block, f.zero(PTR)), lambda: f.ret(f.const(I32, NO_MEMORY)), likely=False
+        )
+        return block
+
+    def _end(self, block: Value) -> None:
+        """Emit the end of the work on a part of the batch."""
+        f = self.f
+        f.call_indirect(RUNTIME.load(f, self.runtime, "free"), VOID, [PTR], [block])
+        f.ret(f.const(I32, 0))
 
     # ---- the call
 
@@ -336,8 +355,12 @@ class Adapter:
         f = self.f
         batch, rows, columns = self.batch(), self.size("m"), self.size("n")
         work = f.imul(f.imul(batch, f.imul(rows, columns)), f.imin(rows, columns))
-        wanted = f.imin(f.imin(f.idiv(work, _WORK_OF_A_CHUNK), batch), _MOST_CHUNKS)
-        return f.iselect(self.is_small(), f.imax(wanted, 1), 1)
+
+        def parts(most: Index, each: int) -> Index:
+            return f.imax(f.imin(f.imin(f.idiv(work, each), most), _MOST_CHUNKS), 1)
+
+        usual = f.iselect(self.is_small(), parts(batch, _WORK_OF_A_CHUNK), 1)
+        return f.iselect(self.fits_lanes(), parts(self.groups(), _WORK_IN_LANES), usual)
 
     def in_one_thread(self, emit: Callable[[], object]) -> None:
         """Emit calls of LAPACK, which shall not share out small matrices."""
@@ -357,17 +380,47 @@ class Adapter:
     def some_matrices(self, chunk: Index, chunks: Index) -> None:
         """Emit the work on one part of the batch; returns one of `STATUS`."""
         f = self.f
-        batch = self.batch()
-        first = f.idiv(f.imul(batch, chunk), chunks)
-        last = f.idiv(f.imul(batch, f.iadd(chunk, 1)), chunks)
+
+        def share(count: Index) -> tuple[Index, Index]:
+            first = f.idiv(f.imul(count, chunk), chunks)
+            return first, f.idiv(f.imul(count, f.iadd(chunk, 1)), chunks)
+
+        f.if_(self.fits_lanes(), lambda: self.in_lanes(*share(self.groups())))
+        if f.terminated:
+            return
+        first, last = share(self.batch())
         f.if_(f.ieq(first, last), lambda: f.ret(f.const(I32, 0)))
         if f.terminated:
             return
         self.check_workspace()
         block = self.allocate(self.query())
         self.in_one_thread(lambda: f.for_range(last, self.one_matrix, start=first))
-        f.call_indirect(RUNTIME.load(f, self.runtime, "free"), VOID, [PTR], [block])
-        f.ret(f.const(I32, 0))
+        self._end(block)
+
+    # ---- matrices side by side
+
+    def groups(self) -> Index:
+        """Emit how many groups of matrices the batch makes."""
+        return self.f.iceildiv(self.batch(), group_size(self.real))
+
+    def fits_lanes(self) -> Condition:
+        """Emit whether matrices are small, and enough to be worth a group; by sizes alone."""
+        f = self.f
+        if self.is_complex or self.routine.name not in IN_LANES:
+            return False
+        is_small = f.ile(f.imax(self.size("m"), self.size("n")), MOST_ROWS)
+        return f.land(is_small, f.ige(self.batch(), group_size(self.real) // 2))
+
+    def in_lanes(self, first: Index, last: Index) -> None:
+        """Emit the work on groups `first` to `last`."""
+        f = self.f
+        block = self._block(scratch_bytes(f, self.size("m"), self.size("n")))
+        characters = {name: chr(found.value) for name, found in self.attributes.items()}
+        routine = self.routine.name, self.real, self.batch_rank
+        matrices = [f.imul(group, group_size(self.real)) for group in (first, last)]
+        end = f.imin(matrices[1], self.batch())
+        emit_groups(f, routine, (self.arrays, characters), (matrices[0], end), block)
+        self._end(block)
 
 
 def result_names(row: Routine, is_complex: bool) -> dict[str, str]:

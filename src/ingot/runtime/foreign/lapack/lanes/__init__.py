@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LAPACK's routines on batches of small matrices, each matrix in a lane of every vector.
+
+`group` moves matrices into lanes and back; `factors` has factorizations, `jacobi` eigenvalues and
+singular values.
+"""
