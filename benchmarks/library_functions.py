@@ -69,6 +69,7 @@ def jax_functions() -> Functions:
         "cholesky": lambda x, _: jnp.linalg.cholesky(x),
         "solve": jnp.linalg.solve,
         "singular values": lambda x: jnp.linalg.svd(x, compute_uv=False),
+        "eigenvalues": lambda x, _: jnp.linalg.eigvalsh(x),
     }
 
 
@@ -127,6 +128,7 @@ def torch_functions() -> Functions:
         "cholesky": lambda x, _: lambda: torch.linalg.cholesky(x),
         "solve": lambda x, y: lambda: torch.linalg.solve(x, y),
         "singular values": lambda x: lambda: torch.linalg.svdvals(x),
+        "eigenvalues": lambda x, _: lambda: torch.linalg.eigvalsh(x),
     }
 
 
@@ -157,4 +159,5 @@ def numpy_functions() -> Functions:
         "cholesky": lambda x, _: lambda: np.linalg.cholesky(x),
         "solve": lambda x, y: lambda: np.linalg.solve(x, y),
         "singular values": lambda x: lambda: np.linalg.svd(x, compute_uv=False),
+        "eigenvalues": lambda x, _: lambda: np.linalg.eigvalsh(x),
     }

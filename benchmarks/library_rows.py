@@ -135,6 +135,8 @@ FIXED: tuple[Row, ...] = (
     Row("Cholesky 64x32x32", "cholesky", _definite(64, 32)),
     Row("solve 64x32x32", "solve", _definite(64, 32)),
     Row("SVD 64x32x32", "singular values", _normal((64, 32, 32)), {}, 1e-3),
+    Row("SVD 1024x8x8", "singular values", _normal((1024, 8, 8)), {}, 1e-3),
+    Row("eigenvalues 5000x3x3", "eigenvalues", _definite(5000, 3), {}, 1e-3),
 )
 
 
