@@ -109,6 +109,7 @@ class MicroKernel:
         begins_with_sums: whether the first row of B is added to the sums as it is.
         rows_ahead: how many rows ahead of its products B is fetched into the cache; 0: it is not.
         tail_lanes: lanes of the last vector where they are fewer; 0: it has as many as the others.
+        fetches_next: whether the block of A behind this one is fetched into the L2 cache.
     """
 
     element: Type
@@ -133,6 +134,7 @@ class MicroKernel:
     begins_with_sums: bool = False
     rows_ahead: int = 0
     tail_lanes: int = 0
+    fetches_next: bool = False
 
     @property
     def name(self) -> str:
@@ -146,6 +148,7 @@ class MicroKernel:
             prefix += f"_words{self.factors}{'s' * self.b_signed}{'c' * self.begins_with_sums}"
         prefix += f"_ahead{self.rows_ahead}" if self.rows_ahead else ""
         prefix += f"_tail{self.tail_lanes}" if self.tail_lanes else ""
+        prefix += "_next" * self.fetches_next
         block = f"{self.rows}x{self.vectors}x{self.lanes}"
         return f"{prefix}_{kind}_{block}_{strides_text(self)}_{masks}"
 
@@ -449,18 +452,22 @@ class Block:
                 a, total = f.splat(factor, lanes), sums[row * spec.vectors + number]
                 found.append(self._product(a, b[number], total))
         self._fetch_ahead(b_row)
+        if spec.fetches_next:
+            block = f.imul(self.depth, self.strides["a_step"])
+            fetch(f, f.gep(starts[0], block, spec.element), near=TO_L2)
         after = [f.gep(start, self.strides["a_step"], spec.element) for start in starts]
         return [f.gep(b_row, self.strides["b_step"], spec.element), *after, *found]
 
     @property
     def _fetches(self) -> bool:
         """Whether there are enough products to hide prefetches."""
-        return self.spec.rows_ahead > 0 and not isinstance(self.depth, int)
+        is_fetched = self.spec.rows_ahead > 0 or self.spec.fetches_next
+        return is_fetched and not isinstance(self.depth, int)
 
     def _fetch_ahead(self, b_row: Value) -> None:
         """Emit the prefetches of a row of B that later steps multiply."""
         f, spec = self.f, self.spec
-        if self._fetches:
+        if self._fetches and spec.rows_ahead:
             rows = f.imul(self.strides["b_step"], spec.rows_ahead)
             self._fetch(f.gep(b_row, rows, spec.element))
 

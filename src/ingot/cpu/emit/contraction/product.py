@@ -6,15 +6,16 @@ the addresses of the micro-kernels: two heights, whole and masked. One driver fo
 serves all plain products of the process. Sums go to the result, or to a tile on the stack, from
 which an epilogue takes the rows of each row block.
 
-A unit multiplies piece of k by piece, row block by row block, panel by panel. Variants that pack
-both operands before are in `product_ahead`; packing is in `product_packing`.
+A unit multiplies piece of k by piece, row block by row block, panel by panel. What packs before the
+units, and the units of both operands packed, are in `product_ahead`; packing is in
+`product_packing`.
 
 Invariant: a unit writes its own elements of the result and nothing else.
 """
 
 from __future__ import annotations
 
-from ingot.cpu.emit.contraction.product_ahead import multiply_packed
+from ingot.cpu.emit.contraction.product_ahead import multiply_packed, row_blocks_at
 from ingot.cpu.emit.contraction.product_blocks import (
     finish,
     lhs_at,
@@ -82,7 +83,7 @@ def multiply_unit(of: Products, unit: Unit, row: i64, column: i64) -> None:
     for start in range(0, max(part.k, 1), part.k_block):
         unit.start = start
         unit.depth = min(part.k_block, part.k - start)
-        if of.variant.ahead:
+        if of.variant.is_rhs_ahead:
             multiply_packed(of, unit)
         else:
             multiply_piece(of, unit)
@@ -102,7 +103,7 @@ def multiply_piece(of: Products, unit: Unit) -> None:
         row = first_row(part, number)
         sums = unit.out + (row - unit.top) * part.block_row * of.bytes
         block.rows = first_row(part, number + 1) - row
-        block.a = rows_of(of, unit, row, block.rows)
+        block.a = rows_of(of, unit, number, block.rows)
         block.rest = of.columns
         block.function = part.tall if number < part.tall_blocks else part.low
         for column in range(0, whole, of.columns):
@@ -119,9 +120,11 @@ def multiply_piece(of: Products, unit: Unit) -> None:
 
 
 @inlined
-def rows_of(of: Products, unit: Unit, row: i64, rows: i64) -> Pointer:
+def rows_of(of: Products, unit: Unit, number: i64, rows: i64) -> Pointer:
     """Return where a row block's rows of the lhs lie for its products; pack them if need be."""
-    lhs = lhs_at(of, unit, row)
+    if of.variant.ahead:
+        return row_blocks_at(of, unit) + number * unit.part.packed_block * of.bytes
+    lhs = lhs_at(of, unit, first_row(unit.part, number))
     if of.variant.is_complex and unit.part.packed_lhs_row == 0:
         return lhs
     if of.packs_blocks:

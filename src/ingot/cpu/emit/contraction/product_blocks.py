@@ -69,7 +69,7 @@ def _emit_block(f: FunctionBuilder, of: Products, unit: Value, block: Value) -> 
         if variant.is_complex:
             is_in_place = f.icmp("eq", lhs_row, f.const(lt.I64, 0))
             lhs_row = f.select(is_in_place, number("lhs_row"), lhs_row)
-        steps = [parts(lhs_row)]
+        steps = [] if variant.packed_step else [parts(lhs_row)]
         if not variant.is_lhs_packed and not variant.is_dense:
             steps.append(number("lhs_step"))
         if not variant.has_panels:
