@@ -286,8 +286,21 @@ where instructions limit, blocks of 14x32 in the caches took 0.92 of the time wh
 after k, 0.95 where its rows lie apart; by itself as long (Sapphire Rapids, one thread,
 2026-11-29)."""
 
-BROADCAST_BYTES = 64
-"""Bytes of the vectors that this is for."""
+BROADCAST_BYTES, MOST_LOADS = 64, 0.93
+"""Bytes of the vectors that this is for, and loads at most for each product: a cycle has as many of
+both. With more 6x479x147 took 1.08 of the time."""
+
+
+def _embeds(spec: MicroKernel) -> bool:
+    """Whether every second row of A is broadcast by the instructions of its products."""
+    is_fused = spec.fma and spec.element.is_float and spec.factors == 1
+    is_wide = spec.lanes * spec.element.bytes == BROADCAST_BYTES
+    if not (is_fused and is_wide and 1 < spec.vectors <= len(EMBEDDED)):
+        return False
+    # A vector in place lies in two lines of the cache at worst.
+    of_b = spec.vectors * (2 if spec.b_step is None else 1)
+    again = (spec.vectors - 1) * -(-spec.rows // EMBEDDING_GROUP)
+    return of_b + spec.rows + again <= MOST_LOADS * spec.rows * spec.vectors
 
 
 class Block:
@@ -314,9 +327,7 @@ class Block:
         self.strides = known_strides(spec, given)
         self.given = given
         self.masks: list[Value | None] = []
-        is_fused = spec.fma and spec.element.is_float and spec.factors == 1
-        is_wide = spec.lanes * spec.element.bytes == BROADCAST_BYTES
-        self.embeds = is_fused and is_wide and 1 < spec.vectors <= len(EMBEDDED)
+        self.embeds = _embeds(spec)
         self.group = EMBEDDING_GROUP if self.embeds else GROUP
         if spec.a_row is not None:
             self.group = spec.rows
