@@ -346,7 +346,7 @@ def _form(
     rhs: Placement | RhsPlacement = schedule.rhs
     packs_rows = not is_dense and rhs == "direct" and given.sizes[1] > FEW_PANELS * even.columns
     plain = ProductVariant(given.cell, schedule.lanes, rhs, is_dense, even.vectors)
-    packs_across = not is_dense or given.sizes[1] >= MIN_COLUMNS_ACROSS
+    packs_across = not is_dense or (given.cell.is_float and given.sizes[1] >= MIN_COLUMNS_ACROSS)
     step = round_up(even.rows, max(schedule.lanes, SQUARE)) if packs_across else 0
     if given.are_cells and _is_direct_ahead(given, schedule, even):
         return replace(plain, rhs="packed", ahead=True, packed_step=step)
