@@ -88,7 +88,8 @@ class ProductVariant:
         has_tiles: whether words are multiplied in tiles (`kernel.contraction.tiles`).
         rows, depth: of matrices that one register block holds; 0 if they may be any.
         has_rest: whether the columns of those do not fill it.
-        fetches: whether few rows meet an rhs in place that no cache keeps.
+        fetches: whether few rows meet an rhs in place that no cache keeps, or micro-kernels fetch
+            what units pack next of one that the L2 cache does not keep.
         packed_step: elements of each k of an lhs that is packed ahead k after k, else 0.
     """
 

@@ -110,6 +110,7 @@ class MicroKernel:
         rows_ahead: how many rows ahead of its products B is fetched into the cache; 0: it is not.
         tail_lanes: lanes of the last vector where they are fewer; 0: it has as many as the others.
         fetches_next: whether the block of A behind this one is fetched into the L2 cache.
+        fetches_far: whether a line is fetched into it for each k: from `far` on, `far_step` apart.
     """
 
     element: Type
@@ -135,6 +136,7 @@ class MicroKernel:
     rows_ahead: int = 0
     tail_lanes: int = 0
     fetches_next: bool = False
+    fetches_far: bool = False
 
     @property
     def name(self) -> str:
@@ -148,7 +150,7 @@ class MicroKernel:
             prefix += f"_words{self.factors}{'s' * self.b_signed}{'c' * self.begins_with_sums}"
         prefix += f"_ahead{self.rows_ahead}" if self.rows_ahead else ""
         prefix += f"_tail{self.tail_lanes}" if self.tail_lanes else ""
-        prefix += "_next" * self.fetches_next
+        prefix += "_next" * self.fetches_next + "_far" * self.fetches_far
         block = f"{self.rows}x{self.vectors}x{self.lanes}"
         return f"{prefix}_{kind}_{block}_{strides_text(self)}_{masks}"
 
@@ -185,6 +187,7 @@ class MicroKernel:
         params: list[tuple[str, Type]] = [("a", lt.PTR), ("b", lt.PTR), ("c", lt.PTR)]
         params += [("depth", lt.I64), ("accumulate", lt.I1), ("columns", lt.I64)]
         params += stride_params(self)
+        params += [("far", lt.PTR), ("far_step", lt.I64)] * self.fetches_far
         return params + [("table", lt.PTR), ("segments", lt.I64)] * self.is_segmented
 
     def define(self, module: ModuleBuilder, linkage: str = "internal") -> FunctionRef:
@@ -369,6 +372,8 @@ class Block:
         if self.spec.taps:
             return self._taps(a, b, sums)
         starts = [self._row(a, row) for row in range(0, self.spec.rows, self.group)]
+        if self.spec.fetches_far:
+            starts.append(self.given["far"])
         found = [b, *starts, *sums]
         if isinstance(depth, int):
             found = self._steps(depth, found)
@@ -451,6 +456,11 @@ class Block:
         f, spec = self.f, self.spec
         groups = -(-spec.rows // self.group)
         b_row, starts, sums = carried[0], carried[1 : 1 + groups], carried[1 + groups :]
+        far: list[Value] = []
+        if spec.fetches_far:
+            line, *sums = sums
+            fetch(f, line, near=TO_L2)
+            far = [f.gep(line, self.given["far_step"], spec.element)]
         b = self._b_vectors(b_row)
         found: list[Value] = []
         for row in range(spec.rows):
@@ -467,12 +477,13 @@ class Block:
             block = f.imul(self.depth, self.strides["a_step"])
             fetch(f, f.gep(starts[0], block, spec.element), near=TO_L2)
         after = [f.gep(start, self.strides["a_step"], spec.element) for start in starts]
-        return [f.gep(b_row, self.strides["b_step"], spec.element), *after, *found]
+        return [f.gep(b_row, self.strides["b_step"], spec.element), *after, *far, *found]
 
     @property
     def _fetches(self) -> bool:
         """Whether there are enough products to hide prefetches."""
-        is_fetched = self.spec.rows_ahead > 0 or self.spec.fetches_next
+        spec = self.spec
+        is_fetched = spec.rows_ahead > 0 or spec.fetches_next or spec.fetches_far
         return is_fetched and not isinstance(self.depth, int)
 
     def _fetch_ahead(self, b_row: Value) -> None:

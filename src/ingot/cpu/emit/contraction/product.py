@@ -26,9 +26,14 @@ from ingot.cpu.emit.contraction.product_packing import pack_columns, pack_rows
 from ingot.cpu.emit.contraction.product_parts import Block, Part, Products, Unit
 from ingot.cpu.emit.contraction.tiles import TileShapes, no_shapes, release_tiles
 from ingot.cpu.emit.driver_records import DriverStart, first_row
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.native.functions import inlined, native
 from ingot.native.pointers import Array, Pointer, sizeof
 from ingot.native.types import i64
+
+
+LINES_FAR = 3
+"""Lines of a row of a panel where it lies: row block after row block, each fetches one of them."""
 
 
 @native
@@ -94,7 +99,9 @@ def multiply_piece(of: Products, unit: Unit) -> None:
     """Multiply a piece of k, row block by row block, each followed by its epilogue."""
     part = unit.part
     rhs = rhs_at(of, unit)
+    far = rhs
     if of.variant.has_panels:
+        far = packed_next(of, unit, rhs)
         pack_columns(of, unit, unit.panels, rhs)
         rhs = unit.panels
     whole = unit.columns // of.columns * of.columns
@@ -106,17 +113,29 @@ def multiply_piece(of: Products, unit: Unit) -> None:
         block.a = rows_of(of, unit, number, block.rows)
         block.rest = of.columns
         block.function = part.tall if number < part.tall_blocks else part.low
+        lines = far + min(number - unit.first_block, LINES_FAR - 1) * LINE_BYTES
         for column in range(0, whole, of.columns):
             block.b = column_of(of, part, rhs, column)
             block.c = sums + column * of.bytes
+            block.far = lines + column * of.bytes
             multiply_block(of, unit, block)
         if whole < unit.columns:
             block.rest = unit.columns - whole
             block.function = part.tall_rest if number < part.tall_blocks else part.low_rest
             block.b = column_of(of, part, rhs, whole)
             block.c = sums + whole * of.bytes
+            block.far = lines + whole * of.bytes
             multiply_block(of, unit, block)
         finish(unit, sums, number, number + 1)
+
+
+@inlined
+def packed_next(of: Products, unit: Unit, rhs: Pointer) -> Pointer:
+    """Return where the columns begin that are packed next: in the next piece of k, or behind."""
+    part = unit.part
+    if unit.start + part.k_block < part.k:
+        return rhs + part.k_block * part.rhs_step * of.rhs_bytes
+    return rhs + (part.n_block - unit.start * part.rhs_step) * of.rhs_bytes
 
 
 @inlined

@@ -161,7 +161,10 @@ class Unit(Struct):
 
 
 class Block(Struct):
-    """A register block: its micro-kernel, A, B, C, the columns from its first one on, its rows."""
+    """A register block: its micro-kernel, A, B, C, the columns from its first one on, its rows.
+
+    At `far` lies what it fetches of the columns that are packed next.
+    """
 
     function: Pointer
     a: Pointer
@@ -169,6 +172,7 @@ class Block(Struct):
     c: Pointer
     rest: i64
     rows: i64
+    far: Pointer
 
 
 @lru_cache(maxsize=MOST_SHARED)
@@ -195,6 +199,8 @@ def micro_kernel(variant: ProductVariant, rows: int, columns: int) -> Kernel:
         common = on_panels(common, variant.columns * parts)
         if variant.packed_step:
             common = replace(common, rows_ahead=0, fetches_next=True)
+        elif variant.fetches:
+            common = replace(common, rows_ahead=0, fetches_far=True)
     elif variant.fetches:
         common = replace(common, rows_ahead=FAR_ROWS_AHEAD)
     return replace(
