@@ -31,7 +31,6 @@ from ingot.native.functions import inlined, native
 from ingot.native.pointers import Array, Pointer, sizeof
 from ingot.native.types import i64
 
-
 LINES_FAR = 3
 """Lines of a row of a panel where it lies: row block after row block, each fetches one of them."""
 
