@@ -100,6 +100,9 @@ CASES = (
     Case((1, 21, 19, 70), (W(5, 2, 2, 1), W(2, 1, 1, 0)), 70, 70),
     Case((1, 6, 9, 17, 33), (W(3, 2, 1, 1), W(3, 3, 1, 1, 1, 2), W(3, 1, 1, 1)), 33, 33),
     Case((1, 12, 30, 34), (W(3, 1, 1, 1), W(3, 1, 1, 1, 1, 1, True)), 34, 34),
+    # a run of several panels to a unit
+    Case((1, 61, 59, 75), (W(3, 1, 1, 1), W(3, 1, 1, 1)), 75, 75),
+    Case((2, 31, 37, 140), (W(5, 2, 2, 2), W(5, 1, 2, 2)), 140, 140),
     # one vector behind whole panels: full, and masked
     Case((2, 9, 20, 24), (W(3, 1, 1, 1), W(3, 1, 1, 1)), 48),
     Case((2, 9, 20, 24), (W(5, 1, 2, 2), W(5, 1, 2, 2)), 35),
@@ -111,11 +114,27 @@ def test_depthwise_taps_that_lie_side_by_side_share_the_rows_that_they_read() ->
     assert plan is not None
     (part,) = plan.parts
     assert (part.value("segment"), part.value("segments")) == (3, 3)
-    # Each unit copies the channels of one panel.
-    assert (part.value("n_block"), part.value("own_columns")) == (32, 1)
     spread = _plan(Case((1, 56, 56, 128), (W(3, 1, 1, 1), W(3, 2, 1, 1)), 128, 128).module())
     assert spread is not None
     assert spread.parts[0].value("segment") == 1
+
+
+@pytest.mark.parametrize(
+    ("image", "taps", "features"),
+    [
+        ((28, 28, 256), 3, 32),  # the cache keeps it: a unit copies the channels of one panel
+        ((56, 56, 128), 3, 128),
+        ((60, 60, 200), 3, 128),
+        ((56, 56, 144), 7, 64),  # units have many rows in common
+    ],
+)
+def test_units_of_large_depthwise_images_copy_long_runs(image, taps, features) -> None:
+    window = (W(taps, 1, taps // 2, taps // 2),) * 2
+    plan = _plan(Case((1, *image), window, image[-1], image[-1]).module())
+    assert plan is not None
+    (part,) = plan.parts
+    assert part.value("n_block") == features
+    assert part.value("own_columns") == (features < image[-1])
 
 
 @pytest.mark.slow

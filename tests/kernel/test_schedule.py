@@ -100,8 +100,9 @@ def test_few_arrays_are_folded_in_several_runs(lines: list[str], runs: int) -> N
 
 
 @pytest.mark.parametrize("vectors", [AVX512, AVX2, PLAIN])
-def test_each_run_has_the_lanes_of_a_register(vectors: Vectors) -> None:
-    _, schedule = _scheduled(whole_sum("?n"), vectors)
+@pytest.mark.parametrize("size", ["?n", 1 << 24])
+def test_each_run_has_the_lanes_of_a_register(vectors: Vectors, size: int | str) -> None:
+    _, schedule = _scheduled(whole_sum(size), vectors)
     assert isinstance(schedule.strategy, SplitReduction)
     assert (schedule.lanes[0], schedule.strategy.runs) == (vectors.bits // 32, 4)
     _, columns = _scheduled(

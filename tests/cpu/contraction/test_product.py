@@ -69,6 +69,10 @@ CASES = [
     (550, 601, 2048, 0, False, True),
     (64, 97, 3072, 0, False, False),
     (70, 101, 1024, 0, False, True),
+    # columns that are packed next are fetched: of the next piece of k, of the next unit, none
+    (70, 333, 1111, 0, False, False),
+    (300, 611, 517, 0, False, False),
+    (83, 130, 2100, 2, False, False),
     # so they are where the rhs could be read in place
     (101, 10, 1024, 0, False, False),
     (17, 13, 2048, 0, False, False),
@@ -119,8 +123,8 @@ def test_a_plain_product_compiles_no_code_of_its_own():
 @pytest.mark.parametrize(
     ("m", "n", "k", "words"),
     [
-        (400, 700, 512, ["across", "packed"]),
-        (1000, 700, 512, ["across", "packed", "ahead"]),
+        (400, 700, 512, ["across", "packed", "fetching"]),
+        (1000, 700, 512, ["across", "packed", "ahead16"]),
         (1000, 128, 512, ["across", "direct", "f32", "f32"]),
         (1000, 32, 512, ["across", "direct"]),
         (1000, 2000, 64, ["across", "packed"]),
@@ -136,8 +140,8 @@ def test_an_lhs_whose_steps_are_long_is_packed_where_that_pays(m, n, k, words):
 @pytest.mark.parametrize(
     ("m", "n", "k", "words"),
     [
-        (1000, 700, 512, ["across", "packed", "ahead"]),
-        (512, 64, 512, ["across", "packed", "ahead"]),
+        (1000, 700, 512, ["across", "packed", "ahead16"]),
+        (512, 64, 512, ["across", "packed", "ahead16"]),
         (512, 64, 128, ["across", "direct", "f32", "f32"]),
         (256, 64, 512, ["across", "direct"]),
     ],
@@ -152,10 +156,10 @@ def test_several_products_are_packed_ahead_where_that_pays(m, n, k, words):
 @pytest.mark.parametrize(
     ("m", "n", "k", "words"),
     [
-        (64, 768, 3072, ["dense", "packed", "ahead"]),
-        (60, 3000, 1024, ["dense", "packed"]),
-        (64, 768, 3000, ["dense", "packed"]),
-        (98, 256, 1024, ["dense", "packed", "ahead"]),
+        (64, 768, 3072, ["dense", "packed", "ahead16"]),
+        (60, 3000, 1024, ["dense", "packed", "fetching"]),
+        (64, 768, 3000, ["dense", "packed", "fetching"]),
+        (98, 256, 1024, ["dense", "packed", "ahead16"]),
         (98, 256, 1000, ["dense", "direct"]),
         (60, 256, 1024, ["dense", "direct"]),
         (500, 32, 4096, ["dense", "direct"]),

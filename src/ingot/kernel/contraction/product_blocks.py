@@ -29,6 +29,17 @@ LHS_BYTES = L2_BYTES * 3 // 8
 UNIT_TILE_BYTES = L2_BYTES // 4
 """Bytes of a unit's sums that wait for an epilogue: with the lhs they stay in the L2 cache."""
 
+UNIT_RHS_BYTES = L2_BYTES // 2
+"""Bytes of the columns that a unit packs past which a packed lhs streams: they stay in the L2
+cache, each with half as much of the lhs. Against packing the whole rhs ahead too, which then comes
+from memory again, 64x2048x2048 took 0.7 of the time, 100x1024x700 0.85, 98x1024x256 0.83,
+2048x2048x2048 0.88, 8x1024x128x1024 with dense columns of the lhs 0.76, 1024x1024x1024 0.95 (sizes
+m x k x n, Sapphire Rapids, one thread, 2026-11-29); with 16 registers 0.92 to 1.01. Twice the bytes
+took 1.0 to 1.1, half of them 0.98 to 1.02."""
+
+MIN_UNIT_PANELS, MIN_UNIT_ROWS = 2, 256
+"""Panels and rows of such a unit at least, where more units are wanted."""
+
 SQUARE = 8
 """Side of the squares that packing transposes in registers; LLVM is slow at larger ones. They are
 written whole."""
@@ -38,7 +49,7 @@ UNITS_AHEAD = 8
 
 PACK_COLUMNS, PACK_ROWS = 128, 128
 """Columns of the rhs that one chunk packs ahead, and rows of an lhs that is dense along k. Of one
-that is dense along its rows a chunk packs those of a unit: runs along rows are long then."""
+that is dense along its rows a chunk packs `MIN_UNIT_ROWS` at least: runs along rows are long."""
 
 
 @record
@@ -97,39 +108,52 @@ def blocks_ahead(
     *,
     has_epilogue: bool,
 ) -> Blocks:
-    """Return the blocks of products (batch, m, n, k) of packed operands, `depth` of k at a time.
+    """Return the blocks of products (batch, m, n, k) whose lhs is packed ahead, or both operands.
 
-    Rows of the lhs are packed one after the other (`ProductVariant.packs_along`), else k after k.
+    `depth` of k are multiplied at a time.
     """
     batch, _, n, k = sizes
+    columns, row_blocks = even.columns, even.row_blocks
     cell_bytes = variant.element.bits // 8
-    lanes, columns, row_blocks = even.lanes, even.columns, even.row_blocks
     steps = -(-depth // variant.factors)
+    lhs_row = variant.packed_step
+    block_cells = lhs_row * round_up(steps, SQUARE)
     if variant.packs_along:
         # One vector more keeps rows whose depth is a power of two out of each other's cache sets.
-        lhs_row = round_up(steps, lanes) + lanes
+        lhs_row = round_up(steps, even.lanes) + even.lanes
         block_cells = lhs_row * round_up(even.rows, SQUARE)
-    else:
-        lhs_row = round_up(even.rows, lanes)
-        block_cells = lhs_row * steps
     pieces, panels = -(-k // depth), -(-n // columns)
-    fitting = max(1, LHS_BYTES // (block_cells * cell_bytes))
-    unit_row_blocks = -(-row_blocks // -(-row_blocks // fitting))
-    row_units = -(-row_blocks // unit_row_blocks)
-    column_units = min(panels, -(-UNITS_AHEAD // (batch * row_units)))
+    panel_cells = columns * round_up(steps, even.lanes)
+    # Rows by columns of sums that wait for an epilogue.
+    tile_panels = UNIT_TILE_BYTES // (columns * cell_bytes * even.rows)
     group = panels
-    if has_epilogue:
-        row_bytes = columns * cell_bytes * unit_row_blocks * even.rows
-        group = max(1, UNIT_TILE_BYTES // row_bytes)
-    if pieces > 1:
-        # The sums of all pieces wait together.
-        column_units = max(column_units, -(-panels // group))
-    unit_panels = -(-panels // column_units)
+    if variant.is_rhs_ahead:
+        unit_row_blocks = _even_count(row_blocks, LHS_BYTES // (block_cells * cell_bytes))
+        row_units = -(-row_blocks // unit_row_blocks)
+        column_units = min(panels, -(-UNITS_AHEAD // (batch * row_units)))
+        if has_epilogue:
+            group = max(1, tile_panels // unit_row_blocks)
+        if pieces > 1:
+            # The sums of all pieces wait together.
+            column_units = max(column_units, -(-panels // group))
+        unit_panels = -(-panels // column_units)
+    else:
+        unit_panels = _even_count(panels, UNIT_RHS_BYTES // (panel_cells * cell_bytes))
+        wanted = min(-(-UNITS_AHEAD // batch), panels // MIN_UNIT_PANELS)
+        unit_panels = min(unit_panels, -(-panels // max(1, wanted)))
+        row_units = -(-UNITS_AHEAD // (batch * -(-panels // unit_panels)))
+        unit_row_blocks = max(MIN_UNIT_ROWS // even.rows, -(-row_blocks // row_units))
+        if has_epilogue and pieces > 1:
+            unit_row_blocks = min(unit_row_blocks, tile_panels // unit_panels)
+        unit_row_blocks = _even_count(row_blocks, unit_row_blocks)
+        row_units = -(-row_blocks // unit_row_blocks)
     n_block = unit_panels * columns
     column_units = -(-n // n_block)
-    pack_blocks = max(1, PACK_ROWS // even.rows) if variant.packs_along else unit_row_blocks
-    rhs_chunks = batch * pieces * -(-n // PACK_COLUMNS)
-    rhs_cells = batch * pieces * panels * columns * round_up(steps, lanes)
+    pack_blocks = max(1, PACK_ROWS // even.rows)
+    if not (variant.packs_along or variant.is_dense):
+        pack_blocks = max(MIN_UNIT_ROWS // even.rows, -(-row_blocks // UNITS_AHEAD))
+    rhs_chunks = batch * pieces * -(-n // PACK_COLUMNS) if variant.is_rhs_ahead else 0
+    rhs_cells = batch * pieces * panels * panel_cells if variant.is_rhs_ahead else 0
     lhs_cells = batch * pieces * row_blocks * block_cells
     return Blocks(
         unit_row_blocks,
@@ -148,6 +172,11 @@ def blocks_ahead(
         rhs_chunks + batch * pieces * -(-row_blocks // pack_blocks),
         (rhs_cells + lhs_cells) * cell_bytes,
     )
+
+
+def _even_count(count: int, most: int) -> int:
+    """Return how many of `count` each of as few equal parts has as hold `most` at most."""
+    return -(-count // -(-count // max(1, most)))
 
 
 def round_up(value: int, unit: int) -> int:

@@ -38,7 +38,7 @@ class ProductNumbers(RowBlocks, is_constant=True):
     `unit_row_blocks` row blocks and `n_block` columns. Rows of a packed lhs are `packed_lhs_row`
     elements apart, or the elements of each k if it is packed across.
 
-    Where operands are packed ahead, an epilogue takes the sums of `group_columns` columns at a
+    Where both operands are packed ahead, an epilogue takes the sums of `group_columns` columns at a
     time. Each piece of k has `packed_columns` columns in whole panels, and row blocks of
     `packed_block` elements, from element `lhs_start` of the scratch on. The first `rhs_chunks`
     chunks pack the rhs; others pack `pack_blocks` row blocks each.
@@ -82,13 +82,15 @@ class ProductVariant:
         rhs: how the rhs is read.
         is_dense: whether the lhs has step 1 along k.
         vectors: vectors of a row of register blocks; columns of dot products.
-        ahead: whether both operands are packed by a phase of their own.
+        ahead: whether the lhs is packed by a phase of its own (tiles: both operands).
         operands: types of lhs and rhs where they are packed and not of the sums' type.
         factors: how many factors a packed word holds: two of 16 bits, or four of 8.
         has_tiles: whether words are multiplied in tiles (`kernel.contraction.tiles`).
         rows, depth: of matrices that one register block holds; 0 if they may be any.
         has_rest: whether the columns of those do not fill it.
-        fetches: whether few rows meet an rhs in place that no cache keeps.
+        fetches: whether few rows meet an rhs in place that no cache keeps, or micro-kernels fetch
+            what units pack next of one that the L2 cache does not keep.
+        packed_step: elements of each k of an lhs that is packed ahead k after k, else 0.
     """
 
     element: DType
@@ -104,13 +106,14 @@ class ProductVariant:
     depth: int = 0
     has_rest: bool = False
     fetches: bool = False
+    packed_step: int = 0
 
     @property
     def name(self) -> str:
         """A name that says all of it."""
         words = [f"{self.element.name}x{self.lanes}x{self.vectors}"]
         words += ["dense" if self.is_dense else "across", self.rhs.replace(" ", "_")]
-        words += ["ahead"] * self.ahead + ["fetching"] * self.fetches
+        words += [f"ahead{self.packed_step or ''}"] * self.ahead + ["fetching"] * self.fetches
         words += [] if self.operands is None else [item.name for item in self.operands]
         words += [WORDS[self.factors]] if self.factors > 1 else []
         words += ["tiles"] * self.has_tiles
@@ -134,9 +137,14 @@ class ProductVariant:
         return has_quads and lhs.is_signed == rhs.is_signed
 
     @property
+    def is_rhs_ahead(self) -> bool:
+        """Whether the rhs is packed by that phase too, else by units."""
+        return self.ahead and self.has_tiles
+
+    @property
     def packs_along(self) -> bool:
         """Whether a packed lhs has its rows along k."""
-        return self.is_dense or self.is_complex or self.has_tiles
+        return not self.packed_step and (self.is_dense or self.is_complex or self.has_tiles)
 
     @property
     def is_lhs_packed(self) -> bool:

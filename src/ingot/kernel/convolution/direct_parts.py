@@ -10,6 +10,8 @@ Invariant: each result belongs to one part.
 
 from __future__ import annotations
 
+from math import prod
+
 from ingot.analysis.direct_convolution import MIN_LINE, Part, Sizes
 from ingot.kernel.contraction.register_block import block_cycles
 from ingot.kernel.convolution.image_numbers import ImageNumbers
@@ -35,6 +37,13 @@ TILE_BYTES = L2_BYTES // 4
 
 MIN_TAP_ROWS = 4
 """Rows of a depthwise register block at least; taps that find no registers are read again."""
+
+RUN_BYTES = 512
+"""Bytes of a pixel that a unit of a depthwise convolution copies, if the L2 cache does not keep the
+image and neighbouring units have no more than a third of their rows in common; else one panel's.
+Memory delivers short runs slowly: against those 56x56x128 took 0.76 of the time, 112x112x64 0.78,
+112x112x96 by 2 0.55, 60x60x200 0.9, 5x5 of 56x56x128 0.88; 28x28x256, which the cache keeps, 1.1;
+for AVX2 they took 0.69, 0.74, 1.0, 1.1 and 0.9 (Sapphire Rapids, one thread, 2026-11-29)."""
 
 FEW_UNITS, MAX_CHUNKS, MAX_ALL_CHUNKS = 8, 16, 32
 """Units of a part from which on they are large; chunks of a part, and of all parts, at most."""
@@ -230,21 +239,34 @@ def _unit(
 ) -> tuple[int, int, int]:
     """Return lines and features of a unit, and how many units share the features.
 
-    Units of depthwise convolutions that copy rows have one panel of features each.
+    Units of depthwise convolutions that copy rows have a run of features each.
     """
     sizes, columns, cell = part.sizes, block.columns, block.cell
-    is_panel = image.copies and sizes.is_depthwise
-    row = min(image.row, image.width * columns) if is_panel else image.row
+    is_run = image.copies and sizes.is_depthwise
+    run = _run(sizes, image, columns, cell) if is_run else sizes.group_features
+    row = min(image.row, image.width * run) if is_run else image.row
     copied_bytes = sizes.window[0].size * row * cell if image.copies else 0
-    panels = -(-sizes.group_features // columns)
-    lines = _lines(sizes, copied_bytes, panels if is_panel else 1)
+    lines = _lines(sizes, copied_bytes, -(-sizes.group_features // run))
     outer = sizes.images * part.outer * -(-sizes.results[1] // lines)
-    if is_panel:
-        n_block = columns
+    if is_run:
+        n_block = run
     elif n_block is None:
         sums_bytes = lines * sizes.results[2] * cell
         n_block = _column_block(sizes.group_features, outer, columns, sums_bytes)
     return lines, n_block, outer
+
+
+def _run(sizes: Sizes, image: _Image, columns: int, cell: int) -> int:
+    """Return the features of whose pixels a unit of a depthwise convolution copies rows."""
+    count = 1
+    if prod(sizes.sizes) * sizes.channels * cell > L2_BYTES:
+        count = max(1, RUN_BYTES // (columns * cell))
+    row_bytes = sizes.window[0].size * image.width * columns * cell
+    shared = sizes.reach(1, 1) - sizes.window[1].stride
+    while count > 1 and 3 * shared * count * row_bytes > COPY_BYTES:
+        count //= 2
+    panels = -(-sizes.group_features // columns)
+    return -(-panels // -(-panels // count)) * columns
 
 
 def _shape(part: Part) -> dict[str, int]:

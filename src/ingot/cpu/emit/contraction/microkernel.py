@@ -109,6 +109,8 @@ class MicroKernel:
         begins_with_sums: whether the first row of B is added to the sums as it is.
         rows_ahead: how many rows ahead of its products B is fetched into the cache; 0: it is not.
         tail_lanes: lanes of the last vector where they are fewer; 0: it has as many as the others.
+        fetches_next: whether the block of A behind this one is fetched into the L2 cache.
+        fetches_far: whether a line is fetched into it for each k: from `far` on, `far_step` apart.
     """
 
     element: Type
@@ -133,6 +135,8 @@ class MicroKernel:
     begins_with_sums: bool = False
     rows_ahead: int = 0
     tail_lanes: int = 0
+    fetches_next: bool = False
+    fetches_far: bool = False
 
     @property
     def name(self) -> str:
@@ -146,6 +150,7 @@ class MicroKernel:
             prefix += f"_words{self.factors}{'s' * self.b_signed}{'c' * self.begins_with_sums}"
         prefix += f"_ahead{self.rows_ahead}" if self.rows_ahead else ""
         prefix += f"_tail{self.tail_lanes}" if self.tail_lanes else ""
+        prefix += "_next" * self.fetches_next + "_far" * self.fetches_far
         block = f"{self.rows}x{self.vectors}x{self.lanes}"
         return f"{prefix}_{kind}_{block}_{strides_text(self)}_{masks}"
 
@@ -182,6 +187,7 @@ class MicroKernel:
         params: list[tuple[str, Type]] = [("a", lt.PTR), ("b", lt.PTR), ("c", lt.PTR)]
         params += [("depth", lt.I64), ("accumulate", lt.I1), ("columns", lt.I64)]
         params += stride_params(self)
+        params += [("far", lt.PTR), ("far_step", lt.I64)] * self.fetches_far
         return params + [("table", lt.PTR), ("segments", lt.I64)] * self.is_segmented
 
     def define(self, module: ModuleBuilder, linkage: str = "internal") -> FunctionRef:
@@ -269,8 +275,35 @@ def fetch(
     f.intrinsic("llvm.prefetch", lt.VOID, [address, *how])
 
 
-GROUP = 4
-"""Rows of A that are addressed from one carried address, where their step is not known."""
+GROUP, EMBEDDING_GROUP = 4, 2
+"""Rows of A that are addressed from one carried address, where their step is not known; the latter
+if the first row of each is embedded, which takes an address without an index."""
+
+EMBEDDED = ((False, False), (True, False), (False, True), (True, True))
+"""Whether loads of an element of A are marked invariant and non-temporal, for each vector of B.
+
+AVX-512 broadcasts an operand in memory, by an instruction with the product. LLVM does so if each
+product has a load of its own, and merges loads with the same marks, which mean nothing here. Every
+second row is read so; with all of them there are too many loads. On a core that two threads share,
+where instructions limit, blocks of 14x32 in the caches took 0.92 of the time where A is packed k
+after k, 0.95 where its rows lie apart; by itself as long (Sapphire Rapids, one thread,
+2026-11-29)."""
+
+BROADCAST_BYTES, MOST_LOADS = 64, 0.93
+"""Bytes of the vectors that this is for, and loads at most for each product: a cycle has as many of
+both. With more 6x479x147 took 1.08 of the time."""
+
+
+def _embeds(spec: MicroKernel) -> bool:
+    """Whether every second row of A is broadcast by the instructions of its products."""
+    is_fused = spec.fma and spec.element.is_float and spec.factors == 1
+    is_wide = spec.lanes * spec.element.bytes == BROADCAST_BYTES
+    if not (is_fused and is_wide and 1 < spec.vectors <= len(EMBEDDED)):
+        return False
+    # A vector in place lies in two lines of the cache at worst.
+    of_b = spec.vectors * (2 if spec.b_step is None else 1)
+    again = (spec.vectors - 1) * -(-spec.rows // EMBEDDING_GROUP)
+    return of_b + spec.rows + again <= MOST_LOADS * spec.rows * spec.vectors
 
 
 class Block:
@@ -297,7 +330,10 @@ class Block:
         self.strides = known_strides(spec, given)
         self.given = given
         self.masks: list[Value | None] = []
-        self.group = GROUP if spec.a_row is None else spec.rows
+        self.embeds = _embeds(spec)
+        self.group = EMBEDDING_GROUP if self.embeds else GROUP
+        if spec.a_row is not None:
+            self.group = spec.rows
 
     def emit(self) -> None:
         """Emit the products and what becomes of the sums."""
@@ -336,6 +372,8 @@ class Block:
         if self.spec.taps:
             return self._taps(a, b, sums)
         starts = [self._row(a, row) for row in range(0, self.spec.rows, self.group)]
+        if self.spec.fetches_far:
+            starts.append(self.given["far"])
         found = [b, *starts, *sums]
         if isinstance(depth, int):
             found = self._steps(depth, found)
@@ -418,27 +456,40 @@ class Block:
         f, spec = self.f, self.spec
         groups = -(-spec.rows // self.group)
         b_row, starts, sums = carried[0], carried[1 : 1 + groups], carried[1 + groups :]
+        far: list[Value] = []
+        if spec.fetches_far:
+            line, *sums = sums
+            fetch(f, line, near=TO_L2)
+            far = [f.gep(line, self.given["far_step"], spec.element)]
         b = self._b_vectors(b_row)
         found: list[Value] = []
         for row in range(spec.rows):
             where = self._row(starts[row // self.group], row % self.group)
             factor = f.load(self.factor, where)
             for number, lanes in enumerate(self.lanes):
+                if self.embeds and row % EMBEDDING_GROUP == 0:
+                    invariant, apart = EMBEDDED[number]
+                    factor = f.load(self.factor, where, invariant=invariant, nontemporal=apart)
                 a, total = f.splat(factor, lanes), sums[row * spec.vectors + number]
                 found.append(self._product(a, b[number], total))
         self._fetch_ahead(b_row)
+        if spec.fetches_next:
+            block = f.imul(self.depth, self.strides["a_step"])
+            fetch(f, f.gep(starts[0], block, spec.element), near=TO_L2)
         after = [f.gep(start, self.strides["a_step"], spec.element) for start in starts]
-        return [f.gep(b_row, self.strides["b_step"], spec.element), *after, *found]
+        return [f.gep(b_row, self.strides["b_step"], spec.element), *after, *far, *found]
 
     @property
     def _fetches(self) -> bool:
         """Whether there are enough products to hide prefetches."""
-        return self.spec.rows_ahead > 0 and not isinstance(self.depth, int)
+        spec = self.spec
+        is_fetched = spec.rows_ahead > 0 or spec.fetches_next or spec.fetches_far
+        return is_fetched and not isinstance(self.depth, int)
 
     def _fetch_ahead(self, b_row: Value) -> None:
         """Emit the prefetches of a row of B that later steps multiply."""
         f, spec = self.f, self.spec
-        if self._fetches:
+        if self._fetches and spec.rows_ahead:
             rows = f.imul(self.strides["b_step"], spec.rows_ahead)
             self._fetch(f.gep(b_row, rows, spec.element))
 

@@ -6,15 +6,16 @@ the addresses of the micro-kernels: two heights, whole and masked. One driver fo
 serves all plain products of the process. Sums go to the result, or to a tile on the stack, from
 which an epilogue takes the rows of each row block.
 
-A unit multiplies piece of k by piece, row block by row block, panel by panel. Variants that pack
-both operands before are in `product_ahead`; packing is in `product_packing`.
+A unit multiplies piece of k by piece, row block by row block, panel by panel. What packs before the
+units, and the units of both operands packed, are in `product_ahead`; packing is in
+`product_packing`.
 
 Invariant: a unit writes its own elements of the result and nothing else.
 """
 
 from __future__ import annotations
 
-from ingot.cpu.emit.contraction.product_ahead import multiply_packed
+from ingot.cpu.emit.contraction.product_ahead import multiply_packed, row_blocks_at
 from ingot.cpu.emit.contraction.product_blocks import (
     finish,
     lhs_at,
@@ -25,9 +26,13 @@ from ingot.cpu.emit.contraction.product_packing import pack_columns, pack_rows
 from ingot.cpu.emit.contraction.product_parts import Block, Part, Products, Unit
 from ingot.cpu.emit.contraction.tiles import TileShapes, no_shapes, release_tiles
 from ingot.cpu.emit.driver_records import DriverStart, first_row
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.native.functions import inlined, native
 from ingot.native.pointers import Array, Pointer, sizeof
 from ingot.native.types import i64
+
+LINES_FAR = 3
+"""Lines of a row of a panel where it lies: row block after row block, each fetches one of them."""
 
 
 @native
@@ -82,7 +87,7 @@ def multiply_unit(of: Products, unit: Unit, row: i64, column: i64) -> None:
     for start in range(0, max(part.k, 1), part.k_block):
         unit.start = start
         unit.depth = min(part.k_block, part.k - start)
-        if of.variant.ahead:
+        if of.variant.is_rhs_ahead:
             multiply_packed(of, unit)
         else:
             multiply_piece(of, unit)
@@ -93,7 +98,9 @@ def multiply_piece(of: Products, unit: Unit) -> None:
     """Multiply a piece of k, row block by row block, each followed by its epilogue."""
     part = unit.part
     rhs = rhs_at(of, unit)
+    far = rhs
     if of.variant.has_panels:
+        far = packed_next(of, unit, rhs)
         pack_columns(of, unit, unit.panels, rhs)
         rhs = unit.panels
     whole = unit.columns // of.columns * of.columns
@@ -102,26 +109,40 @@ def multiply_piece(of: Products, unit: Unit) -> None:
         row = first_row(part, number)
         sums = unit.out + (row - unit.top) * part.block_row * of.bytes
         block.rows = first_row(part, number + 1) - row
-        block.a = rows_of(of, unit, row, block.rows)
+        block.a = rows_of(of, unit, number, block.rows)
         block.rest = of.columns
         block.function = part.tall if number < part.tall_blocks else part.low
+        lines = far + min(number - unit.first_block, LINES_FAR - 1) * LINE_BYTES
         for column in range(0, whole, of.columns):
             block.b = column_of(of, part, rhs, column)
             block.c = sums + column * of.bytes
+            block.far = lines + column * of.bytes
             multiply_block(of, unit, block)
         if whole < unit.columns:
             block.rest = unit.columns - whole
             block.function = part.tall_rest if number < part.tall_blocks else part.low_rest
             block.b = column_of(of, part, rhs, whole)
             block.c = sums + whole * of.bytes
+            block.far = lines + whole * of.bytes
             multiply_block(of, unit, block)
         finish(unit, sums, number, number + 1)
 
 
 @inlined
-def rows_of(of: Products, unit: Unit, row: i64, rows: i64) -> Pointer:
+def packed_next(of: Products, unit: Unit, rhs: Pointer) -> Pointer:
+    """Return where the columns begin that are packed next: in the next piece of k, or behind."""
+    part = unit.part
+    if unit.start + part.k_block < part.k:
+        return rhs + part.k_block * part.rhs_step * of.rhs_bytes
+    return rhs + (part.n_block - unit.start * part.rhs_step) * of.rhs_bytes
+
+
+@inlined
+def rows_of(of: Products, unit: Unit, number: i64, rows: i64) -> Pointer:
     """Return where a row block's rows of the lhs lie for its products; pack them if need be."""
-    lhs = lhs_at(of, unit, row)
+    if of.variant.ahead:
+        return row_blocks_at(of, unit) + number * unit.part.packed_block * of.bytes
+    lhs = lhs_at(of, unit, first_row(unit.part, number))
     if of.variant.is_complex and unit.part.packed_lhs_row == 0:
         return lhs
     if of.packs_blocks:

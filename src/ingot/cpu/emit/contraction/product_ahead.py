@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain products whose operands are both packed ahead: `packing(env, chunk)`, then `units`.
+"""Plain products whose operands are packed ahead: `packing(env, chunk)`, then `units`.
 
-The first phase packs both operands into the scratch, piece of k after piece: the rhs panel after
-panel, then the lhs row block after row block. In the second each unit walks the panels, each past
-all its row blocks, which stay in the L2 cache. See `kernel.contraction.product_blocks`.
-
-Sums that wait for an epilogue are those of a group of columns, or of a unit if there are several
-pieces of k.
+The first phase packs the lhs into the scratch, piece of k after piece, row block after row block;
+then each unit packs its columns of the rhs and streams the row blocks past them (`product`). Tiles
+have both operands packed: the rhs panel after panel, before the lhs. Each of their units walks the
+panels, each past all its row blocks, which stay in the L2 cache. Their sums that wait for an
+epilogue are those of a group of columns, or of a unit if there are several pieces of k. See
+`kernel.contraction.product_blocks`.
 
 Without it an lhs with dense columns takes 1.0 (512x512x512) to 1.75 times as long (1024x1024x4096),
 and one with crowded rows 1.1 times where it has 2048 of them, 1.0 with 512 and 1024, and 0.9 with
@@ -61,7 +61,7 @@ def packing(of: Products, env: DriverStart, chunk: i64) -> None:
         begin_piece(unit, number // groups)
         unit.first_block = number % groups * part.pack_blocks
         unit.last_block = min(unit.first_block + part.pack_blocks, part.row_blocks)
-        if of.variant.packs_along:
+        if of.variant.packs_along or of.variant.is_dense:
             pack_along(of, unit)
         else:
             pack_across(of, unit)
@@ -145,7 +145,7 @@ def multiply_group(of: Products, unit: Unit, rows: Pointer) -> None:
 
 @inlined
 def pack_along(of: Products, unit: Unit) -> None:
-    """Pack row blocks of the lhs, their rows along k."""
+    """Pack row blocks of an lhs whose rows lie along k, one after the other."""
     part = unit.part
     for number in range(unit.first_block, unit.last_block):
         row = first_row(part, number)

@@ -69,7 +69,7 @@ def _emit_block(f: FunctionBuilder, of: Products, unit: Value, block: Value) -> 
         if variant.is_complex:
             is_in_place = f.icmp("eq", lhs_row, f.const(lt.I64, 0))
             lhs_row = f.select(is_in_place, number("lhs_row"), lhs_row)
-        steps = [parts(lhs_row)]
+        steps = [] if variant.packed_step else [parts(lhs_row)]
         if not variant.is_lhs_packed and not variant.is_dense:
             steps.append(number("lhs_step"))
         if not variant.has_panels:
@@ -78,6 +78,8 @@ def _emit_block(f: FunctionBuilder, of: Products, unit: Value, block: Value) -> 
             depth = f.as_value(f.iceildiv(depth, variant.factors))
         goes_on = f.icmp("sgt", start, f.const(lt.I64, 0))
         steps.append(parts(number("out_row")))
+        if variant.has_panels and variant.fetches:
+            steps += [Block.c_layout.load(f, block, "far"), number("rhs_step")]
         arguments = [a, b, c, parts(depth), goes_on, parts(rest), *steps]
     signature = [type_ for _, type_ in micro_kernel(variant, 1, variant.columns).params]
     f.call_indirect(function, lt.VOID, signature, arguments)

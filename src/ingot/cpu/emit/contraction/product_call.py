@@ -45,6 +45,6 @@ def product_call(plan: Product) -> DriverCall:
         plan.result,
         (DriverPart(plan.parameters, micro),),
         plan.blocks.scratch_bytes,
-        plan.value("group_columns") if plan.variant.ahead else plan.value("n_block"),
+        plan.value("group_columns") if plan.variant.is_rhs_ahead else plan.value("n_block"),
         plan.first,
     )

@@ -113,6 +113,10 @@ class _Packing:
             index = i * row + (step if variant.is_dense else step * Dim.symbol("lhs_step"))
         operand = self.operand(self.of.operands[0], index, source)
         packer = self.packer(k, is_lhs=True)
+        if variant.packed_step:
+            layout = Panels(variant.packed_step, self.depth, is_transposed=True)
+            packer.panels(operand, target, m, k, layout)
+            return
         if variant.is_dense or variant.is_complex:
             pack = packer.rows
         elif variant.packs_along:

@@ -22,7 +22,7 @@ from ingot.cpu.emit.contraction.tiles import TileKernel, TileShapes
 from ingot.cpu.emit.driver_records import DriverStart
 from ingot.emit.values.types import memory_type
 from ingot.hlo.dtype import DType
-from ingot.kernel.contraction.product_blocks import UNIT_TILE_BYTES
+from ingot.kernel.contraction.product_blocks import UNIT_RHS_BYTES, UNIT_TILE_BYTES
 from ingot.kernel.contraction.product_variant import ProductNumbers, ProductVariant
 from ingot.kernel.contraction.register_block import narrow_lanes
 from ingot.kernel.contraction.schedule import MAX_COLUMNS, PACK_BYTES
@@ -109,8 +109,10 @@ class Products(Known):
     @property
     def panels_bytes(self) -> int:
         """Bytes of the columns that a unit packs, with the panels' first rows."""
-        if self.variant.ahead or not self.variant.has_panels:
+        if self.variant.is_rhs_ahead or not self.variant.has_panels:
             return 0
+        if self.variant.ahead:
+            return UNIT_RHS_BYTES
         first_rows = MAX_COLUMNS * self.bytes * self.is_shifted
         return PACK_BYTES * (1 + self.variant.is_complex) + first_rows
 
@@ -159,7 +161,10 @@ class Unit(Struct):
 
 
 class Block(Struct):
-    """A register block: its micro-kernel, A, B, C, the columns from its first one on, its rows."""
+    """A register block: its micro-kernel, A, B, C, the columns from its first one on, its rows.
+
+    At `far` lies what it fetches of the columns that are packed next.
+    """
 
     function: Pointer
     a: Pointer
@@ -167,6 +172,7 @@ class Block(Struct):
     c: Pointer
     rest: i64
     rows: i64
+    far: Pointer
 
 
 @lru_cache(maxsize=MOST_SHARED)
@@ -181,7 +187,7 @@ def micro_kernel(variant: ProductVariant, rows: int, columns: int) -> Kernel:
         types = None if variant.operands is None else (*variant.operands, variant.element)
         found = shared_dots(cell_type(variant.element), variant.lanes, rows, columns)
         return replace(found, converts=types, factors=variant.factors)
-    is_along = variant.is_dense or variant.is_complex
+    is_along = (variant.is_dense or variant.is_complex) and not variant.packed_step
     parts = 2 if variant.is_complex else 1
     cell, vectors, rest = (
         cell_type(variant.factor),
@@ -191,12 +197,16 @@ def micro_kernel(variant: ProductVariant, rows: int, columns: int) -> Kernel:
     common = shared(cell, variant.lanes * parts, rows, vectors, masked=rest > 0)
     if variant.has_panels:
         common = on_panels(common, variant.columns * parts)
+        if variant.packed_step:
+            common = replace(common, rows_ahead=0, fetches_next=True)
+        elif variant.fetches:
+            common = replace(common, rows_ahead=0, fetches_far=True)
     elif variant.fetches:
         common = replace(common, rows_ahead=FAR_ROWS_AHEAD)
     return replace(
         common,
         a_row=1 if variant.is_lhs_packed and not is_along else None,
-        a_step=1 if is_along else None,
+        a_step=1 if is_along else variant.packed_step or None,
         factors=variant.factors,
         b_signed=variant.is_rhs_signed,
         begins_with_sums=variant.is_shifted,
