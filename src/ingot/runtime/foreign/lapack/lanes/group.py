@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.index import Condition, Index
-from ingot.llvm.types import F32, I1, I32, I64, Type, vector
+from ingot.llvm.types import F32, I32, I64, Type, vector
 from ingot.llvm.values import Value
 from ingot.runtime.foreign.frames import Argument
 from ingot.support.records import mutable, record
@@ -248,10 +248,6 @@ class Group:
         """Emit |size| with the sign of another number."""
         return self.f.intrinsic("llvm.copysign", self.type, [size, sign])
 
-    def negative(self, value: Value) -> Value:
-        """Emit -value."""
-        return self.f.neg(value)
-
     def scales(self, size: Value) -> tuple[Value, Value]:
         """Emit powers of two, each the inverse of the other: the first one takes `size` near 1.
 
@@ -274,8 +270,3 @@ class Group:
     def any_of(self, mask: Value) -> Value:
         """Emit whether a mask holds in any lane."""
         return self.f.reduce("or", mask)
-
-    @property
-    def none(self) -> Value:
-        """A mask that holds in no lane."""
-        return self.f.const(vector(I1, self.lanes), False)
