@@ -24,7 +24,7 @@ BATCH = 21
 pytestmark = pytest.mark.fast_share(6)
 each_element = pytest.mark.parametrize("element", ["f32", "f64"])
 each_size = pytest.mark.parametrize(
-    "size", [(1, 1), (2, 2), (3, 3), (5, 3), (3, 5), (8, 8), (17, 17), (24, 7), (7, 24), (24, 24)]
+    "size", [(1, 1), (2, 2), (3, 3), (5, 3), (3, 5), (8, 8), (17, 17), (24, 7), (7, 24), (32, 32)]
 )
 
 
@@ -41,7 +41,7 @@ def assert_near(element: str, found: Any, wanted: Any, scale: Any = 1.0) -> None
     """Assert a difference of some units roundoff of the scale, a number or one for each matrix."""
     epsilon = np.finfo(dtype(element).numpy).eps
     difference = np.abs(found.astype(np.float64) - wanted).reshape(len(found), -1)
-    assert (difference <= 40 * epsilon * np.reshape(scale, (-1, 1))).all()
+    assert (difference <= 60 * epsilon * np.reshape(scale, (-1, 1))).all()
 
 
 def assert_orthogonal(element: str, q: Any) -> None:
@@ -143,7 +143,7 @@ def test_qr(element: str, size: tuple[int, int]) -> None:
 
 
 @each_element
-@pytest.mark.parametrize("n", [1, 2, 3, 8, 17, 24])
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 17, 32, 48])
 @pytest.mark.parametrize("uplo", "LU")
 def test_eigenvectors(element: str, n: int, uplo: str) -> None:
     x = matrices(element, (BATCH, n, n))
@@ -203,7 +203,7 @@ def test_lu(element: str, size: tuple[int, int]) -> None:
 
 
 @each_element
-@pytest.mark.parametrize("n", [1, 3, 8, 24])
+@pytest.mark.parametrize("n", [1, 3, 8, 32, 48])
 @pytest.mark.parametrize("uplo", "LU")
 def test_cholesky(element: str, n: int, uplo: str) -> None:
     x = matrices(element, (BATCH, n, n))
@@ -268,7 +268,7 @@ def run(routine: str, x: Any) -> tuple[Any, ...]:
 @pytest.mark.parametrize("n", [6, MOST_ROWS])
 def test_a_result_depends_on_its_matrix_alone(routine: str, n: int) -> None:
     """Not on the other matrices of its group, nor on the number of threads."""
-    x = matrices("f64", (600, n, n))
+    x = matrices("f64", (200, n, n))
     x = x @ transposed(x) + n * np.eye(n)
     before = num_threads()
     set_num_threads(1)
@@ -276,7 +276,7 @@ def test_a_result_depends_on_its_matrix_alone(routine: str, n: int) -> None:
         whole = run(routine, x)
     finally:
         set_num_threads(before)
-    for some in (np.arange(600), np.arange(3, 14), np.arange(599, 100, -7), np.full(8, 311)):
+    for some in (np.arange(200), np.arange(3, 14), np.arange(199, 100, -7), np.full(8, 111)):
         for found, expected in zip(run(routine, x[some].copy()), whole, strict=True):
             np.testing.assert_array_equal(found, expected[some])
 

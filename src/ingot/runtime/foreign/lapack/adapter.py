@@ -25,6 +25,7 @@ from ingot.runtime.foreign.attributes import Attribute
 from ingot.runtime.foreign.frames import Argument, read_frame
 from ingot.runtime.foreign.lapack.expressions import emit_size
 from ingot.runtime.foreign.lapack.lanes.groups import (
+    HALF_ROWS,
     IN_LANES,
     MOST_ROWS,
     emit_groups,
@@ -408,8 +409,9 @@ class Adapter:
         f = self.f
         if self.is_complex or self.routine.name not in IN_LANES:
             return False
-        is_small = f.ile(f.imax(self.size("m"), self.size("n")), MOST_ROWS)
-        return f.land(is_small, f.ige(self.batch(), group_size(self.real) // 2))
+        most, lanes = f.imax(self.size("m"), self.size("n")), group_size(self.real)
+        least = f.iselect(f.ile(most, HALF_ROWS), lanes // 2, lanes)
+        return f.land(f.ile(most, MOST_ROWS), f.ige(self.batch(), least))
 
     def in_lanes(self, first: Index, last: Index) -> None:
         """Emit the work on groups `first` to `last`."""

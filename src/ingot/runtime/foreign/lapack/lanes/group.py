@@ -24,6 +24,10 @@ from ingot.support.records import mutable, record
 VECTOR_BYTES = 64
 """Of each vector: lanes are as many on every machine, so results are the same bits."""
 
+CROWDED_BYTES = 4096
+"""From one matrix to the next: 16 lines are then of one set of an L1 cache, which has 8 or 12 ways.
+Cholesky of 64x32x32 took 4 times as long."""
+
 _EXPONENT = {4: (23, 253), 8: (52, 2045)}
 """Bytes of a float: bits of its fraction; the greatest biased exponent that has an inverse."""
 
@@ -160,7 +164,7 @@ class Group:
 
     def load(self, name: str, target: Matrix) -> None:
         """Emit the copy of an operand's or result's matrices into lanes."""
-        f, pointers, (rows, columns) = self.f, self.pointers(name), self.dims(name)
+        f, pointers, (rows, columns) = self.f, self._apart(name, copies=True), self.dims(name)
 
         def element(row: Value, column: Value) -> None:
             at = f.as_value(f.imul(f.iadd(f.imul(column, rows), row), self.real.bytes))
@@ -170,13 +174,46 @@ class Group:
 
     def store(self, name: str, source: Matrix) -> None:
         """Emit the copy of matrices from lanes into a result."""
-        f, pointers, (rows, columns) = self.f, self.pointers(name), self.dims(name)
+        f, pointers, (rows, columns) = self.f, self._apart(name), self.dims(name)
 
         def element(row: Value, column: Value) -> None:
             at = f.as_value(f.imul(f.iadd(f.imul(column, rows), row), self.real.bytes))
             f.scatter(source.get(row, column), f.gep(pointers, at))
 
         self.each(rows, columns, element)
+        self._copy(name, pointers, self.pointers(name))
+
+    def _apart(self, name: str, *, copies: bool = False) -> Value:
+        """Emit the addresses of matrices, or of memory for copies of crowded ones."""
+        f, here = self.f, self.pointers(name)
+        wide = vector(I64, self.lanes)
+        start = f.gep(self.scratch, f.as_value(self.used))
+        step = f.add(self._bytes(name), f.const(I64, VECTOR_BYTES))
+        lane = f.const(wide, range(self.lanes))
+        near = f.gep(start, f.mul(f.splat(step, self.lanes), lane))
+        if copies:
+            self._copy(name, here, near)
+        is_crowded = f.splat(self._is_crowded(name), self.lanes)
+        return f.select(is_crowded, near, here)
+
+    def _copy(self, name: str, source: Value, target: Value) -> None:
+        """Emit the copy of each matrix, if they are crowded."""
+        f = self.f
+
+        def copy() -> None:
+            for lane in range(self.lanes):
+                f.memcpy(f.extract(target, lane), f.extract(source, lane), self._bytes(name))
+
+        f.if_(self._is_crowded(name), copy)
+
+    def _bytes(self, name: str) -> Value:
+        return self.f.as_value(self.arrays[name].bytes(self.f, self.batch_rank))
+
+    def _is_crowded(self, name: str) -> Value:
+        """Emit whether an element of all matrices lies in too few sets of the cache."""
+        f, size = self.f, self._bytes(name)
+        rest = f.and_(size, f.const(I64, CROWDED_BYTES - 1))
+        return f.icmp("eq", rest, f.const(I64, 0))
 
     def store_one(self, name: str, value: Value, position: Value | int = 0) -> None:
         """Emit the store of a number of each matrix.

@@ -25,11 +25,14 @@ IN_LANES: Mapping[str, Callable[[Group], None]] = {
 }
 """LAPACK's name without the type's letter -> what emits the work on one group."""
 
-MOST_ROWS = 24
-"""Rows and columns at most. LAPACK's time over that in lanes, of 24x24 and 32x32 matrices: QR 2.6
-and 1.0, eigenvectors 1.2 and 0.4, singular vectors 1.7 and 0.4, LU and a solution 1.9 and 0.8,
-Cholesky 1.0 and 0.7; of 16x16 from 2 to 6, of 8x8 from 3 to 17 (f32, AVX-512, one thread,
-2026-11-30)."""
+MOST_ROWS, HALF_ROWS = 48, 24
+"""Rows and columns at most, the latter of groups that half of their lanes fill.
+
+LAPACK's time over that in lanes, of 16x16, 32x32, 48x48 and 64x64 matrices: QR 6, 4, 5 and 2,
+eigenvectors 3.6, 2.2, 2.2 and 1, singular vectors 4, 2.2, 2.7 and 1, LU and a solution 4, 1.6, 3
+and 1.3, Cholesky 2.2, 2, 3 and 1.1; of 3x3 and 8x8 from 4 to 50 (f32, AVX-512, one thread,
+2026-11-30).
+"""
 
 
 def group_size(real: Type) -> int:
@@ -38,9 +41,14 @@ def group_size(real: Type) -> int:
 
 
 def scratch_bytes(f: FunctionBuilder, rows: Index, columns: Index) -> Index:
-    """Emit how much memory a group needs at most: `gesdd` has five matrices and four columns."""
+    """Emit how much memory a group needs at most.
+
+    `gesdd` has five matrices and four columns; the copies of matrices as they lie take one more,
+    and a vector for each.
+    """
     most = odd(f, f.imax(rows, columns))
-    return f.imul(f.iadd(f.imul(f.imul(most, most), 5), f.imul(most, 4)), VECTOR_BYTES)
+    vectors = f.iadd(f.imul(f.imul(most, most), 6), f.imul(most, 4))
+    return f.imul(f.iadd(vectors, VECTOR_BYTES), VECTOR_BYTES)
 
 
 def emit_groups(
