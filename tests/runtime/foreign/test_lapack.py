@@ -384,7 +384,7 @@ def test_small_matrices_run_in_one_thread_and_leave_the_number_as_it_was() -> No
     get = ctypes.CFUNCTYPE(ctypes.c_int)(addresses["blas_get_threads"])
     put = ctypes.CFUNCTYPE(None, ctypes.c_int)(addresses["blas_set_threads"])
     before = get()
-    small, large = (matrices("f64", (count, n, n)) for count, n in ((400, 30), (1, 240)))
+    small, large = (matrices("f64", (count, n, n)) for count, n in ((200, 50), (1, 240)))
 
     def run(a: np.ndarray) -> None:
         results = [("f64", a.shape), ("f64", a.shape[:-1]), ("s32", a.shape[:-2])]
