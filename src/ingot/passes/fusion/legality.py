@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ingot.analysis.direct_convolution import is_driven, moves_features
+from ingot.analysis.epilogues import ends_contraction
 from ingot.analysis.frames import ONE, Frame, grid_of
 from ingot.analysis.in_place import reads_in_time
 from ingot.analysis.scans import is_scan
@@ -107,8 +108,6 @@ CONTRACTIONS = {
 
 ALONE = ops_with(FusionClass.OPAQUE)
 """Ops that are kernels of their own, with nothing fused into them."""
-
-EPILOGUE_DEPTH = 16
 
 NARROW_PART = 4
 """Elements of rows that fill a part of a vector at most."""
@@ -496,32 +495,8 @@ def why_not_output(grouping: Grouping, producer: Instruction, group: Group) -> s
         return "its shape is not that of the kernel's results"
     if producer.opcode in _SHAPING:
         return "writing it only moves elements"
-    if _ends_contraction(producer):
+    if ends_contraction(producer):
         return "it is better computed where the product is made"
     if grouping.would_cycle(producer, group):
         return "the kernel would wait for itself"
     return ""
-
-
-def _ends_contraction(producer: Instruction) -> bool:
-    """Whether an elementwise chain leads up from `producer` to a dot that could take it over."""
-    item = producer
-    for _ in range(EPILOGUE_DEPTH):
-        if item.opcode in CONTRACTIONS:
-            return True
-        chain = _chain_operands(item)
-        if not item.has(Trait.ELEMENTWISE) or not chain:
-            return False
-        item = next((o for o in chain if o.opcode in CONTRACTIONS), chain[0])
-    return False
-
-
-def _chain_operands(item: Instruction) -> list[Instruction]:
-    """Return the operands of equal dimensions that only `item` uses: elementwise ops and dots."""
-    return [
-        operand
-        for operand in item.operands
-        if operand.shape.dims == item.shape.dims
-        and operand.use_count == 1
-        and (operand.opcode in CONTRACTIONS or operand.has(Trait.ELEMENTWISE))
-    ]
