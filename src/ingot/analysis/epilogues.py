@@ -22,22 +22,23 @@ def ends_contraction(value: Instruction) -> bool:
     for _ in range(_DEPTH):
         if item.opcode in _CONTRACTIONS:
             return True
-        chain = _chain_operands(item)
+        chain = chain_operands(item)
         if not item.has(Trait.ELEMENTWISE) or not chain:
             return False
-        item = next((one for one in chain if one.opcode in _CONTRACTIONS), chain[0])
+        item = chain[0]
     return False
 
 
-def _chain_operands(item: Instruction) -> list[Instruction]:
-    """Return the operands of equal dimensions that only `item` uses: elementwise ops and products.
+def chain_operands(item: Instruction) -> list[Instruction]:
+    """Return the operands of equal dimensions that only `item` uses: products, elementwise ops.
 
     An operand with other users is in memory, or computed for each of them.
     """
-    return [
+    found = [
         operand
         for operand in item.operands
         if operand.shape.dims == item.shape.dims
         and operand.use_count == 1
         and (operand.opcode in _CONTRACTIONS or operand.has(Trait.ELEMENTWISE))
     ]
+    return sorted(found, key=lambda operand: operand.opcode not in _CONTRACTIONS)
