@@ -27,12 +27,22 @@ def test_a_sum_that_a_normalization_reads_ends_the_product() -> None:
 
 
 def test_a_sum_that_several_kernels_read_ends_the_product() -> None:
-    text = f"""{PRODUCT}s = f32[9,33] add(d, bb)
+    text = f"""{PRODUCT}z = f32[9,33] parameter(3)
+      s = f32[9,33] add(d, z)
       t = f32[9] reduce(s, zero), dimensions={{1}}, to_apply=add
       c = f32[33] reduce(s, zero), dimensions={{0}}, to_apply=add
       ROOT r = (f32[9], f32[33]) tuple(t, c)"""
-    assert kernels_of(text)[0].count("add") == 1
+    assert kernels_of(text)[0] == ("dot", "add")
     assert [kernel.count("add") for kernel in kernels_of(text)[1:]] == [0, 0]
+
+
+def test_a_scale_alone_stays_with_the_reduction() -> None:
+    """It saves no read, and the product's kernel would be longer."""
+    text = f"""{PRODUCT}two = f32[] constant(2)
+      tb = f32[9,33] broadcast(two), dimensions={{}}
+      s = f32[9,33] multiply(d, tb)
+      ROOT t = f32[9] reduce(s, zero), dimensions={{1}}, to_apply=add"""
+    assert kernels_of(text)[0] == ("dot",)
 
 
 def test_a_wider_value_stays_out_of_the_product() -> None:
