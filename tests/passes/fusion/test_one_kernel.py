@@ -131,11 +131,22 @@ EMBEDDING = """table = f32[50,16] parameter(0)
   sb = f32[30,16] broadcast(scale), dimensions={}
   ROOT o = f32[30,16] multiply(rows, sb)"""
 
+SEQUENCE_LAYER = """x = f32[3,11,70] parameter(0)
+  w = f32[70,50] parameter(1)
+  b = f32[50] parameter(2)
+  z = f32[3,11,50] parameter(3)
+  d = f32[3,11,50] dot(x, w), lhs_contracting_dims={2}, rhs_contracting_dims={0}
+  bb = f32[3,11,50] broadcast(b), dimensions={2}
+  h = f32[3,11,50] add(d, bb)
+  r = f32[3,11,50] add(h, z)
+  ROOT o = f32[3,11,50] tanh(r)"""
+
 PROGRAMS = {
     "sum of products": SUM_OF_PRODUCTS,
     "softmax": SOFTMAX,
     "layer norm": LAYER_NORM,
     "dense with gelu": DENSE_GELU,
+    "dense on a sequence, with a residual": SEQUENCE_LAYER,
     "Adam": ADAM,
     "cross entropy": LOGITS_LOSS,
     "argmax": ARGMAX,

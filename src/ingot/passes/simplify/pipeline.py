@@ -41,6 +41,7 @@ from ingot.passes.simplify.depthwise_strips import DepthwiseStrips
 from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
 from ingot.passes.simplify.grouped_filter_gradients import GroupedFilterGradients
 from ingot.passes.simplify.pair_reductions import PairReductions
+from ingot.passes.simplify.reshapes import ReshapeMover
 from ingot.passes.simplify.scatters import ScatterSimplifier
 from ingot.passes.simplify.separable_windows import SeparableWindows
 from ingot.passes.simplify.sorts import SortSimplifier
@@ -117,6 +118,7 @@ DOTS = FixedPoint(
         DepthwiseStrips(),
         GroupedFilterGradients(),
         ConvolutionCanonicalizer(),
+        ReshapeMover(),
         TransposeMover(),
         AlgebraicSimplifier(),
         CommonSubexpressionElimination(),
@@ -206,6 +208,7 @@ ORDER = """
     simplify-sorts < dce: sorts that were selected from are dead
     convolution-canonicalizer < transpose-mover: it makes the transposes that move
     dot-canonicalizer < while-loop-product-layout: it decides how a factor is read
+    dot-canonicalizer < reshape-mover: it makes the reshapes that move
     dot-strength-reduction < pair-reductions: it makes reductions of products
     dot-strength-reduction < dot-canonicalizer: products of vectors need no reshapes
 """
