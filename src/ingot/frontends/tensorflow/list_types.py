@@ -11,7 +11,7 @@ Invariant: lists that may be the same one at run time are of one class.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ingot.frontends.tensorflow.captured import (
     CapturedFunction,
@@ -20,6 +20,7 @@ from ingot.frontends.tensorflow.captured import (
     TensorRef,
     TypeName,
 )
+from ingot.support.records import fresh, record
 
 _Key = tuple[str, TensorRef]
 """A tensor, with the function that it is in; a function's elements have keys of their own."""
@@ -43,7 +44,7 @@ _BODIES = {
 """Ops that call functions, and the first operand that is handed in."""
 
 
-@dataclass(slots=True)
+@record(eq=False)
 class ListTypes:
     """The classes of a function's lists.
 
@@ -53,9 +54,9 @@ class ListTypes:
         elements: by class, a list among the elements.
     """
 
-    parents: dict[_Key, _Key] = field(default_factory=dict[_Key, _Key])
-    dtypes: dict[_Key, str] = field(default_factory=dict[_Key, str])
-    elements: dict[_Key, _Key] = field(default_factory=dict[_Key, _Key])
+    parents: dict[_Key, _Key] = field(default_factory=fresh(dict[_Key, _Key]))
+    dtypes: dict[_Key, str] = field(default_factory=fresh(dict[_Key, str]))
+    elements: dict[_Key, _Key] = field(default_factory=fresh(dict[_Key, _Key]))
 
     @staticmethod
     def of(function: CapturedFunction) -> ListTypes:
