@@ -24,7 +24,6 @@ from ingot.frontends.tensorflow.compiler import (
     Compiler,
     compile_with_ingot,
     compiler_for,
-    preload,
 )
 from ingot.frontends.tensorflow.compiler_ir import get_compiler_ir
 from ingot.frontends.tensorflow.errors import keep_own_text
@@ -66,7 +65,6 @@ from ingot.frontends.tensorflow.replacement import (
     replace_function,
     with_original_bodies,
 )
-from ingot.support.collector import importing
 from ingot.support.diagnostics import IngotError, UnsupportedError
 from ingot.support.flags import GPU, STRICT, check_environment
 from ingot.support.forking import ForkLock, defers_fork
@@ -126,8 +124,6 @@ def enable(
         compiler = compiler or _compiler(device)
         clustering_flags.current()
         series.tell_if_untested()
-        with importing():
-            preload()
         register()
         register_gradients()
         # Gradients take over the attributes of their function only if this list has them. It
