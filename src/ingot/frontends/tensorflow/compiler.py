@@ -15,10 +15,12 @@ no TensorFlow op.
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from ingot.client import stored
 from ingot.client.compile import compile as compile_module
 from ingot.client.compile import find_or_compile
 from ingot.frontends.tensorflow import stored_programs
@@ -381,3 +383,14 @@ def _lower(
 
 def _module_name(captured: CapturedFunction) -> str:
     return re.sub(r"[^A-Za-z0-9_.]", "_", captured.name)
+
+
+def preload() -> None:
+    """Import the compiler now if a first call cannot find its program on the disk.
+
+    XLA's compiler is in the process too when TensorFlow is; the first call does not wait for it.
+    """
+    if not stored.is_used():
+        with importing():
+            importlib.import_module("ingot.frontends.tensorflow.lowering")
+            importlib.import_module("ingot.client.compilation")

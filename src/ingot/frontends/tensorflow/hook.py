@@ -24,6 +24,7 @@ from ingot.frontends.tensorflow.compiler import (
     Compiler,
     compile_with_ingot,
     compiler_for,
+    preload,
 )
 from ingot.frontends.tensorflow.compiler_ir import get_compiler_ir
 from ingot.frontends.tensorflow.errors import keep_own_text
@@ -124,6 +125,7 @@ def enable(
         compiler = compiler or _compiler(device)
         clustering_flags.current()
         series.tell_if_untested()
+        preload()
         register()
         register_gradients()
         # Gradients take over the attributes of their function only if this list has them. It

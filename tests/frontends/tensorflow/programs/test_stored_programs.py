@@ -253,3 +253,27 @@ def test_a_later_process_finds_programs_and_lowers_nothing(tmp_path: Path) -> No
     other, found, _ = run(tmp_path, 1, 6)
     assert other == pytest.approx(expected(1, 6), rel=1e-5)
     assert found == dict.fromkeys(programs, True) | {"one_size": False, "of_value": False}
+
+
+@pytest.mark.parametrize("is_stored", [False, True], ids=["not stored", "stored"])
+def test_the_compiler_is_there_before_the_first_call_if_no_program_is(
+    is_stored: bool, tmp_path: Path
+) -> None:
+    script = (
+        "import sys, ingot.tensorflow\n"
+        "ingot.tensorflow.enable()\n"
+        "print('ingot.client.compilation' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={
+            **os.environ,
+            "INGOT_CACHE_DIR": str(tmp_path),
+            "INGOT_PROGRAM_CACHE": str(int(is_stored)),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=200,
+    )
+    assert done.stdout.split() == [str(not is_stored)]
