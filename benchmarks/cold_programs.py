@@ -2,7 +2,8 @@
 """Short scripts as users write them, each a process of its own in `benchmarks.cold`.
 
 `MODE` is the engine's: for TensorFlow `plain`, `jit` or `ingot`, for PyTorch the name of a backend
-or nothing.
+or nothing. `ingot.tensorflow` is imported first, as the README says and as sorted imports are: it
+imports TensorFlow without collections of garbage.
 """
 
 from __future__ import annotations
@@ -68,9 +69,10 @@ print(float(model(layers, matrix(2, 32, width)).sum()))
 
 TENSORFLOW = {
     "calls of a Keras MLP": """
-import tensorflow as tf
 if MODE == "ingot":
     import ingot.tensorflow
+import tensorflow as tf
+if MODE == "ingot":
     ingot.tensorflow.enable()
 tf.keras.utils.set_random_seed(0)
 model = tf.keras.Sequential([tf.keras.Input((64,)), tf.keras.layers.Dense(256, "relu"),
@@ -82,9 +84,10 @@ for _ in range(100):
 print(float(tf.reduce_sum(y)))
 """,
     "fit of a Keras MLP": """
-import numpy as np, tensorflow as tf
 if MODE == "ingot":
     import ingot.tensorflow
+import numpy as np, tensorflow as tf
+if MODE == "ingot":
     ingot.tensorflow.enable()
 tf.keras.utils.set_random_seed(0)
 rng = np.random.default_rng(0)

@@ -62,7 +62,7 @@ REASONS = {
         "_held": "a row for each dropped function that a session or an iterator still runs",
         "_waiting": "32 dropped functions, and those dropped until the next one is traced",
     },
-    "frontends/tensorflow/eager_code.py": {"_libraries": ONCE},
+    "frontends/tensorflow/eager_call.py": {"_libraries": ONCE},
     "frontends/tensorflow/host_report.py": {"_told": "a row for each op type of TensorFlow"},
     "frontends/tensorflow/launch.py": {
         "_launches": "a row for each function that TensorFlow traced: its graphs hold addresses of "

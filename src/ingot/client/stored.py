@@ -70,13 +70,17 @@ class Stored:
         return Executable(self.artifact, program, origin, timer, self.facts)
 
 
+def is_used() -> bool:
+    """Whether programs are stored at all."""
+    return flags.PROGRAM_CACHE.value() and default_cache().directory is not None
+
+
 def entry_name(kind: str, *parts: str) -> str:
     """Return the name of an entry that follows from texts and Ingot's sources; empty for none."""
-    cache = default_cache()
-    if not flags.PROGRAM_CACHE.value() or cache.directory is None:
+    if not is_used():
         return ""
     stamp = sources_stamp(SOURCES)
-    return cache.key(kind, stamp, *parts) if stamp else ""
+    return default_cache().key(kind, stamp, *parts) if stamp else ""
 
 
 def name_of(program: Module | bytes, target: TargetSpec, switches: XlaFlags) -> str:

@@ -12,6 +12,7 @@ import importlib.util
 import types
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
@@ -24,6 +25,10 @@ class AfterImport(importlib.abc.MetaPathFinder):
     @abstractmethod
     def imported(self, module: types.ModuleType) -> None:
         """Act on a module that was executed."""
+
+    def during(self) -> AbstractContextManager[None]:
+        """Return the context in which a module is executed."""
+        return nullcontext()
 
     def find_spec(
         self,
@@ -43,7 +48,8 @@ class AfterImport(importlib.abc.MetaPathFinder):
         def exec_module(module: types.ModuleType) -> None:
             # The class's method is back; another of these may have taken the attribute away.
             vars(loader).pop("exec_module", None)
-            execute(module)
+            with self.during():
+                execute(module)
             self.imported(module)
 
         loader.exec_module = exec_module

@@ -2,8 +2,8 @@
 """The values that the text of a failed assertion says, found by TensorFlow's own kernel.
 
 A program's messages are texts that are known when it is compiled; a value that the program computes
-is `COMPUTED` there. When an eager call fails with such a text, the assertion runs once more, with
-what it needs of the function's graph, as a function of its own on the inputs of that call:
+is `COMPUTED_VALUE` there. When an eager call fails with such a text, the assertion runs once more,
+with what it needs of the function's graph, as a function of its own on the inputs of that call:
 TensorFlow's text takes the place of ours if it differs in such values only.
 
 Invariant: nothing runs again that has effects or draws random numbers. Variables are as they were
@@ -19,8 +19,8 @@ from typing import Any
 
 from ingot.frontends.tensorflow.body import DROPPED_ATTRIBUTES
 from ingot.frontends.tensorflow.capture import function_attributes
-from ingot.frontends.tensorflow.lowering.control_flow import COMPUTED
 from ingot.frontends.tensorflow.modules import context, errors, execute, function_pb2
+from ingot.frontends.tensorflow.specialisation import COMPUTED_VALUE
 from ingot.frontends.tensorflow.variables import CALLS, READS, is_stateful
 
 _ASSERT = "Assert"
@@ -43,9 +43,9 @@ def with_values(message: str, definition: Any, inputs: Sequence[Any]) -> str:
         inputs: the flat inputs of the call.
     """
     ours = _TEXT.search(message)
-    if ours is None or COMPUTED not in ours[0]:
+    if ours is None or COMPUTED_VALUE not in ours[0]:
         return message
-    pieces = map(re.escape, ours[0].split(COMPUTED))
+    pieces = map(re.escape, ours[0].split(COMPUTED_VALUE))
     wanted = re.compile(".*".join(pieces), re.DOTALL)
     for check in _checks(definition):
         theirs = _TEXT.search(_failure(check, inputs))

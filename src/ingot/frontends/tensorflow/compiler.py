@@ -20,6 +20,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from ingot.client import stored
+from ingot.client.compile import compile as compile_module
+from ingot.client.compile import find_or_compile
+from ingot.frontends.tensorflow import stored_programs
 from ingot.frontends.tensorflow.binding import Binding, LoweredFunction
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, Shape, TensorType
 from ingot.frontends.tensorflow.launch import Compiled
@@ -35,7 +39,8 @@ from ingot.frontends.tensorflow.specialisation import (
 )
 from ingot.frontends.tensorflow.variables import NOT_NUMBERS
 from ingot.hlo.module import Module
-from ingot.support.collector import collector_paused
+from ingot.support import xla_flags
+from ingot.support.collector import collector_paused, importing
 from ingot.support.diagnostics import Diagnostic, ExecutionError, UnsupportedError, VerifyError
 
 _ARGUMENT_HINT = "call the tf.function itself, which traces anew for new shapes"
@@ -75,6 +80,8 @@ class FunctionCompiler:
         shapes = [item.shape_of(self._inputs[item.input]) for item in self._binding.parameters]
         if None in shapes:
             return self._refusal_of_ranks(captured, shapes)
+        if self._compiler is compile_with_ingot and self._is_stored(captured):
+            return None
         try:
             return self._refusal_of(captured, NoArguments(shapes))
         except CallNeededError:
@@ -90,6 +97,11 @@ class FunctionCompiler:
             for item in others
         )
         return first if is_same else None
+
+    def _is_stored(self, captured: CapturedFunction) -> bool:
+        """Whether a process before compiled the function for a call, so that it is not refused."""
+        name = stored_programs.name_of(captured, self._binding)
+        return stored_programs.has(name)
 
     def _refusal_of_ranks(
         self, captured: CapturedFunction, shapes: Sequence[Shape]
@@ -308,10 +320,23 @@ def _is_list(handle: TensorType | None) -> bool:
 def compile_with_ingot(
     captured: CapturedFunction, binding: Binding, name: str, arguments: CallArguments
 ) -> Compiled:
-    """Lower and compile; the real `Compiler`."""
-    from ingot import compile as compile_module
+    """Find the program on the disk, or lower and compile; the real `Compiler`."""
+    stored_name = stored_programs.name_of(captured, binding)
+    sizes = arguments.sizes
 
-    return compile_module(_lower(captured, binding, name, arguments).module, is_final=True)
+    def module() -> Module:
+        return _lower(captured, binding, name, CallArguments(sizes)).module
+
+    found = stored_programs.find(stored_name, name, arguments, module)
+    if found is not None:
+        return found
+    made = _lower(captured, binding, name, arguments).module
+    shapes = made.parameter_shapes
+    if not stored_name or arguments.computed or not arguments.fit(made):
+        return compile_module(made, is_final=True)
+    compiled = find_or_compile(made, "cpu", xla_flags.current())
+    stored_programs.keep(stored_name, compiled, shapes)
+    return compiled
 
 
 def compiler_for(device: str) -> Compiler:
@@ -332,7 +357,6 @@ def compiler_for(device: str) -> Compiler:
     def compile_for_gpu(
         captured: CapturedFunction, binding: Binding, name: str, arguments: CallArguments
     ) -> Compiled:
-        from ingot import compile as compile_module
         from ingot.client.gpu_executable import GpuExecutable
         from ingot.client.gpu_hosted import HostedExecutable
         from ingot.client.gpu_staged import GpuStagedExecutable
@@ -348,7 +372,8 @@ def compiler_for(device: str) -> Compiler:
 def _lower(
     captured: CapturedFunction, binding: Binding, name: str, arguments: CallArguments
 ) -> LoweredFunction:
-    from ingot.frontends.tensorflow.lowering import lower
+    with importing():
+        from ingot.frontends.tensorflow.lowering import lower
 
     known, arguments.lowered = arguments.lowered, None
     if known is not None and known.captured is captured and arguments.fit(known.module):
@@ -361,6 +386,11 @@ def _module_name(captured: CapturedFunction) -> str:
 
 
 def preload() -> None:
-    """Import the compiler now, so that the first call of a function does not wait for it."""
-    importlib.import_module("ingot.client")
-    importlib.import_module("ingot.frontends.tensorflow.lowering.rules").table()
+    """Import the compiler now if a first call cannot find its program on the disk.
+
+    XLA's compiler is in the process too when TensorFlow is; the first call does not wait for it.
+    """
+    if not stored.is_used():
+        with importing():
+            importlib.import_module("ingot.frontends.tensorflow.lowering")
+            importlib.import_module("ingot.client.compilation")

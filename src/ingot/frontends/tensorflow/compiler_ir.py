@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from ingot.client.options import Stage
-from ingot.frontends.tensorflow.clustering.optimizer import clusters
 from ingot.frontends.tensorflow.compiler import FunctionCompiler, compile_with_ingot
 from ingot.frontends.tensorflow.errors import status_error, status_of
 from ingot.frontends.tensorflow.launch import Compiled, Launch
@@ -61,6 +60,8 @@ def _named_launches() -> Iterator[tuple[str, Launch]]:
     for item in live_replacements():
         for program in item.programs:
             yield program.function.name, program.launch
+    from ingot.frontends.tensorflow.clustering.optimizer import clusters
+
     for launch in clusters():
         yield launch.name, launch
 

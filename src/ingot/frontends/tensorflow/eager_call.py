@@ -11,14 +11,20 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
-from ingot.frontends.tensorflow import capi
-from ingot.frontends.tensorflow.eager_code import EAGER_CALL, eager_call_address
+from ingot.frontends.tensorflow import capi, eager_api, kernel_api
 from ingot.frontends.tensorflow.launch import Program, guard_rows
+from ingot.frontends.tensorflow.launch_records import EAGER_CALL
 from ingot.frontends.tensorflow.specialisation import Key, Sizes
+from ingot.llvm.linking import Library, link_object
+from ingot.native.functions import external_symbols, symbol_of
+from ingot.native.module import compiled
 from ingot.runtime.builtins import fastcall
 from ingot.runtime.c_arrays import int64_array
+from ingot.runtime.c_python import python_addresses
+from ingot.runtime.entries import ingot_execute
 from ingot.runtime.native import native_runtime
 from ingot.runtime.records import PROGRAM
 from ingot.support.records import record
@@ -43,6 +49,32 @@ def _sizes(program: Program, given: Sizes) -> Any | None:
     types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
     prepare = native_runtime().function("ingot_prepare", ctypes.c_int32, *types)
     return None if prepare(program.record_address, rows, sizes) else sizes
+
+
+@cache
+def eager_call_address() -> int:
+    """Return the address of `ingot_eager_call`; the first call compiles (or loads) and links it."""
+    execute = symbol_of(ingot_execute)
+    addresses = {
+        **capi.imports([*external_symbols(kernel_api), *eager_api.symbols()]),
+        **python_addresses(),
+        execute: native_runtime().address(execute),
+        eager_api.NOT_IMPLEMENTED: id(NotImplemented),
+    }
+    data = compiled("ingot_tensorflow_eager", kernel_api.PACKAGES, _functions)
+    library = link_object([data], addresses)
+    _libraries.append(library)
+    return library.address(eager_api.EAGER_CALL)
+
+
+_libraries: list[Library] = []
+
+
+def _functions() -> list[Callable[..., object]]:
+    """Return the native functions; a process that finds their object does not import them."""
+    from ingot.frontends.tensorflow.eager_code import eager_call
+
+    return [eager_call]
 
 
 @record

@@ -14,100 +14,37 @@ Source: TensorFlow's `tensorflow/c/eager/c_api.h`, `python/eager/pywrap_tensor.h
 
 from __future__ import annotations
 
-from functools import cache
-
-from ingot.frontends.tensorflow import capi, kernel_api
-from ingot.frontends.tensorflow.kernel_api import PACKAGES, Status, Tensor
-from ingot.frontends.tensorflow.launch_records import Guard
+from ingot.frontends.tensorflow import kernel_api
+from ingot.frontends.tensorflow.eager_api import (
+    EAGER_CALL,
+    NOT_IMPLEMENTED,
+    allocate_tensor,
+    device_pointer,
+    eager_tensor_of,
+    handle_of,
+    new_handle,
+)
+from ingot.frontends.tensorflow.kernel_api import Tensor
+from ingot.frontends.tensorflow.launch_records import EagerCall
 from ingot.frontends.tensorflow.launch_runs import dims_in
 from ingot.frontends.tensorflow.launch_variants import meets_guards
-from ingot.llvm.linking import Library, link_object
-from ingot.native.functions import (
-    cold,
-    exported,
-    external,
-    external_symbols,
-    inlined,
-    native,
-    symbol_of,
-)
-from ingot.native.module import compiled
+from ingot.native.functions import cold, exported, inlined, native
 from ingot.native.operations import unlikely
-from ingot.native.pointers import Array, Pointer, Struct, Structs
+from ingot.native.pointers import Array, Pointer
 from ingot.native.statics import external_data
-from ingot.native.types import i8, i32, i64
+from ingot.native.types import i32, i64
 from ingot.runtime.c_python import (
     capsule_pointer,
     incref,
     new_tuple,
-    python_addresses,
     restore_thread,
     save_thread,
     set_item,
 )
 from ingot.runtime.entries import ingot_execute
-from ingot.runtime.native import native_runtime
-from ingot.runtime.records import Buffers, Program
+from ingot.runtime.records import Buffers
 
-
-class EagerCall(Struct, name="IngotEagerCall"):
-    """A program for some arguments."""
-
-    program: Program
-    num_inputs: i64
-    num_outputs: i64
-    sources: Array[i64]  # of each input: the index of the argument, or -1
-    captures: Buffers  # of each input: the data of a captured tensor
-    sizes: Array[i64]  # computed once
-    output_types: Array[i32]  # TF_DataType
-    releases_gil: i64  # not 0: the program runs without the GIL
-    num_guards: i64  # values of inputs that the program was compiled for
-    guards: Structs[Guard]
-    next: EagerCall | None  # the record for other values of the same inputs
-
-
-EAGER_CALL = EagerCall.c_layout
-
-
-class TensorHandle(Pointer):
-    """TFE_TensorHandle."""
-
-    __slots__ = ()
-
-
-@external("TF_AllocateTensor")
-def allocate_tensor(type: i32, dims: Array[i64], rank: i32, bytes: i64) -> Tensor:
-    """Return a new tensor."""
-    ...
-
-
-@external("TFE_TensorHandleDevicePointer")
-def device_pointer(handle: TensorHandle, status: Status) -> Pointer | None:
-    """Return the memory behind a handle."""
-    ...
-
-
-@external("TFE_NewTensorHandle")
-def new_handle(tensor: Tensor, status: Status) -> TensorHandle:
-    """Return a handle of a tensor."""
-    ...
-
-
-@external(capi.EAGER_TENSOR_HANDLE)
-def handle_of(eager_tensor: Pointer) -> TensorHandle:
-    """Return the handle of an EagerTensor."""
-    ...
-
-
-@external(capi.EAGER_TENSOR_FROM_HANDLE)
-def eager_tensor_of(handle: TensorHandle, is_packed: i8) -> Pointer:
-    """Return an EagerTensor that takes over a handle."""
-    ...
-
-
-_NOT_IMPLEMENTED = external_data(Pointer, "ingot_not_implemented")
-
-_EAGER_FUNCTIONS = (allocate_tensor, device_pointer, new_handle, handle_of, eager_tensor_of)
+_NOT_IMPLEMENTED = external_data(Pointer, NOT_IMPLEMENTED)
 
 
 @cold
@@ -177,7 +114,7 @@ def wrapped(tensor: Tensor) -> Pointer:
     return eager_tensor_of(handle, 0)
 
 
-@exported("ingot_eager_call")
+@exported(EAGER_CALL)
 def eager_call(self: Pointer, args: Array[Pointer], nargs: i64) -> Pointer:
     """Return the only output, or a tuple of all."""
     first = EagerCall.at(capsule_pointer(self, None))
@@ -201,21 +138,3 @@ def eager_call(self: Pointer, args: Array[Pointer], nargs: i64) -> Pointer:
     for index in range(count):
         set_item(result, index, wrapped(tensors[index]))
     return result
-
-
-@cache
-def eager_call_address() -> int:
-    """Return the address of `ingot_eager_call`; the first call compiles (or loads) and links it."""
-    addresses = {
-        **capi.imports([*external_symbols(kernel_api), *map(symbol_of, _EAGER_FUNCTIONS)]),
-        **python_addresses(),
-        symbol_of(ingot_execute): native_runtime().address(symbol_of(ingot_execute)),
-        "ingot_not_implemented": id(NotImplemented),
-    }
-    data = compiled("ingot_tensorflow_eager", PACKAGES, lambda: [eager_call])
-    library = link_object([data], addresses)
-    _libraries.append(library)
-    return library.address(symbol_of(eager_call))
-
-
-_libraries: list[Library] = []

@@ -20,8 +20,8 @@ import numpy as np
 from ingot.frontends.tensorflow.binding import Binding, Result
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode, FunctionRef, Shape
 from ingot.frontends.tensorflow.lowering import lower
-from ingot.frontends.tensorflow.lowering.rules import reason, table
 from ingot.frontends.tensorflow.modules import concrete_function, polymorphic_function, tensorflow
+from ingot.frontends.tensorflow.op_families import is_compiled, reason
 from ingot.frontends.tensorflow.placement import on_host
 from ingot.frontends.tensorflow.random_state import RANDOM_STATE, STATEFUL_OPS, has_random_state
 from ingot.frontends.tensorflow.replacement import capture_now
@@ -211,7 +211,7 @@ def _refuse_host(captured: CapturedFunction) -> None:
     everything = {**captured.library, captured.name: captured}
     for name, hosted in on_host(captured).items():
         for node in everything[name].nodes:
-            if node.name in hosted and node.op not in CALLS and node.op not in table():
+            if node.name in hosted and node.op not in CALLS and not is_compiled(node.op):
                 why, _ = reason(node.op)
                 hint = "compute this part before or after the compiled program"
                 raise _refusal(node, f"cannot be in an artifact: {why}", hint)

@@ -15,13 +15,11 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ingot.frontends.tensorflow.body import INGOT_COMPILE, truth
-from ingot.frontends.tensorflow.known_lists import list_property
-from ingot.frontends.tensorflow.known_tensors import KnownTensors
 from ingot.frontends.tensorflow.modules import (
     attributes,
     cond_v2,
@@ -35,6 +33,9 @@ from ingot.frontends.tensorflow.modules import (
     while_v2,
 )
 from ingot.frontends.tensorflow.modules import polymorphic_function as functions
+
+if TYPE_CHECKING:
+    from ingot.frontends.tensorflow.known_tensors import KnownTensors
 
 _UPDATE_SLICE = "XlaDynamicUpdateSlice"
 _BACKWARD = "__backward_"
@@ -101,6 +102,8 @@ def _known_value(graph: Any, tensor: Any) -> np.ndarray | None:
 
 def _known_tensors(graph: Any) -> KnownTensors:
     if not hasattr(graph, _KNOWN):
+        from ingot.frontends.tensorflow.known_tensors import KnownTensors
+
         setattr(graph, _KNOWN, KnownTensors())
     return getattr(graph, _KNOWN)
 
@@ -135,6 +138,8 @@ def _of_list(what: str, found: Any, ask: Callable[[Any], Any]) -> Any:
         return None
     if not control_flow_util.GraphOrParentsInXlaContext(graph):
         return None
+    from ingot.frontends.tensorflow.known_lists import list_property
+
     value = list_property(_known_tensors(graph), what, found)
     if value is not None:
         return tensorflow.constant(value, tensorflow.int32)

@@ -66,7 +66,6 @@ from ingot.frontends.tensorflow.replacement import (
     replace_function,
     with_original_bodies,
 )
-from ingot.support.collector import importing
 from ingot.support.diagnostics import IngotError, UnsupportedError
 from ingot.support.flags import GPU, STRICT, check_environment
 from ingot.support.forking import ForkLock, defers_fork
@@ -126,8 +125,7 @@ def enable(
         compiler = compiler or _compiler(device)
         clustering_flags.current()
         series.tell_if_untested()
-        with importing():
-            preload()
+        preload()
         register()
         register_gradients()
         # Gradients take over the attributes of their function only if this list has them. It

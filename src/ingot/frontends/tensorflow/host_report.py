@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode
 from ingot.frontends.tensorflow.errors import function_text
-from ingot.frontends.tensorflow.lowering.rules import reason, table
+from ingot.frontends.tensorflow.op_families import is_compiled, reason
 from ingot.frontends.tensorflow.placement import Refused
 from ingot.frontends.tensorflow.variables import CALLS
 from ingot.support.observing import ON_HOST, Observation, note
@@ -41,7 +41,7 @@ def report_hosted(
             why = refused.get(name, {}).get(node.name)
             if why is not None:
                 found.setdefault(node.op, (node, why.message))
-            elif node.name in nodes and node.op not in table() and node.op not in CALLS:
+            elif node.name in nodes and not is_compiled(node.op) and node.op not in CALLS:
                 found.setdefault(node.op, (node, reason(node.op)[0]))
     texts = {op: _text(*item) for op, item in found.items()}
     if texts:

@@ -52,7 +52,7 @@ from ingot.runtime.execute import FIRST_CONSTRAINT
 from ingot.runtime.staged import StagedProgram
 from ingot.support.diagnostics import Diagnostic, ExecutionError, IngotError, UnsupportedError
 from ingot.support.forking import ForkLock, defers_fork
-from ingot.support.records import mutable, record
+from ingot.support.records import fresh, mutable, record
 
 _MOST_FAILURES = 64
 _MOST_VALUES = 2
@@ -111,7 +111,7 @@ class LaunchCompiler(Protocol):
         ...
 
 
-@mutable
+@mutable(eq=False)
 class _Variant:
     """One compiled program, the calls it is for, and the memory that its record points to."""
 
@@ -119,7 +119,7 @@ class _Variant:
     key: Key
     record: Any
     rooms: Rooms
-    kept: list[Any] = field(default_factory=list[Any])
+    kept: list[Any] = field(default_factory=fresh(list[Any]))
 
     @property
     def address(self) -> int:

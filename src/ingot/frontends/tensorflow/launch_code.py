@@ -18,7 +18,13 @@ from collections.abc import Callable
 from ingot.frontends.tensorflow import capi, kernel_api, ready_code
 from ingot.frontends.tensorflow.kernel_api import Construction, Context, Status
 from ingot.frontends.tensorflow.launch_inputs import Call, run_kernel
-from ingot.frontends.tensorflow.launch_records import DONE, FOREIGN, NO_VARIANT, LaunchRecord
+from ingot.frontends.tensorflow.launch_records import (
+    DONE,
+    FOREIGN,
+    NO_VARIANT,
+    PROCESS,
+    LaunchRecord,
+)
 from ingot.frontends.tensorflow.launch_variants import find
 from ingot.frontends.tensorflow.staged_launch_code import run_any
 from ingot.frontends.tensorflow.trampolines import miss
@@ -28,9 +34,6 @@ from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer
 from ingot.native.statics import external_data, static_text
 from ingot.native.types import i32, i64
-
-PROCESS = "ingot_process"
-"""An i64 that marks the ops of this process: what they hold are addresses."""
 
 _PROCESS = external_data(Array[i64], PROCESS)
 _PROCESS_NAME = static_text("attribute_process", "process")

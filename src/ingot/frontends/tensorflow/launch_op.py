@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import ctypes
 import secrets
+from collections.abc import Callable
 from functools import partial
 
 from ingot.frontends.tensorflow import capi, kernel_api, variable_objects
 from ingot.frontends.tensorflow.kernel_api import PACKAGES
 from ingot.frontends.tensorflow.launch import trampoline_addresses
-from ingot.frontends.tensorflow.launch_code import PROCESS, launch_functions
+from ingot.frontends.tensorflow.launch_records import PROCESS
 from ingot.frontends.tensorflow.variable_access import layout_problem
 from ingot.llvm.linking import Library, link_object
 from ingot.native.functions import external_symbols
@@ -70,11 +71,18 @@ def _build() -> Library:
         PROCESS: ctypes.addressof(_process_mark),
     }
     name = f"ingot_tensorflow_launch_{int(with_variables)}"
-    data = compiled(name, PACKAGES, partial(launch_functions, with_variables))
+    data = compiled(name, PACKAGES, partial(_functions, with_variables))
     library = link_object([data], addresses)
     # Never unloaded, not even when the interpreter ends: TensorFlow's threads may stand in it.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     return library
+
+
+def _functions(with_variables: bool) -> list[Callable[..., object]]:
+    """Return the native functions; a process that finds their object does not import them."""
+    from ingot.frontends.tensorflow.launch_code import launch_functions
+
+    return launch_functions(with_variables)
 
 
 def _register_op(

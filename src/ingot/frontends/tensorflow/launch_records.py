@@ -10,7 +10,7 @@ from __future__ import annotations
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i32, i64
 from ingot.runtime.execution import CANCELLED_TEXT
-from ingot.runtime.records import Program, SharedMemory, Staged
+from ingot.runtime.records import Buffers, Program, SharedMemory, Staged
 
 
 class VariableRow(Struct, name="IngotVariable"):
@@ -74,8 +74,28 @@ class LaunchRecord(Struct, name="IngotLaunch"):
     kernels: Atomic[i64]  # of TensorFlow's that may run it
 
 
+class EagerCall(Struct, name="IngotEagerCall"):
+    """A program for some arguments."""
+
+    program: Program
+    num_inputs: i64
+    num_outputs: i64
+    sources: Array[i64]  # of each input: the index of the argument, or -1
+    captures: Buffers  # of each input: the data of a captured tensor
+    sizes: Array[i64]  # computed once
+    output_types: Array[i32]  # TF_DataType
+    releases_gil: i64  # not 0: the program runs without the GIL
+    num_guards: i64  # values of inputs that the program was compiled for
+    guards: Structs[Guard]
+    next: EagerCall | None  # the record for other values of the same inputs
+
+
 LAUNCH, VARIABLE = LaunchRecord.c_layout, VariableRow.c_layout
 GUARD, VARIANT = Guard.c_layout, Variant.c_layout
+EAGER_CALL = EagerCall.c_layout
+
+PROCESS = "ingot_process"
+"""The symbol of an i64 that marks the ops of this process: what they hold are addresses."""
 
 ENDED_TEXT = f"{CANCELLED_TEXT}; variables may hold values of a step that was not done."
 OUT_OF_MEMORY_TEXT = "Ingot: there is not enough memory for the temporary buffers of this function."

@@ -102,16 +102,19 @@ def _may_be_unwritten(tensor: Any) -> bool:
     A loop's state may be what it was before the loop. What a loop gives back, and what an element
     was just written to, is taken for a list with elements.
     """
-    while True:
+    while hasattr(tensor, "op"):
         kind = handle_type(tensor)
         if kind is not None and kind.shape is not None and None not in kind.shape:
             return False
         tensor = _origin(tensor)
         if tensor.op.type != "Placeholder":
-            break
+            return _is_made_unwritten(tensor)
         tensor = _captured_from(tensor)
-        if not hasattr(tensor, "op"):
-            return tensor is None
+    # An argument of the outermost graph, or a value that was there before it.
+    return tensor is None
+
+
+def _is_made_unwritten(tensor: Any) -> bool:
     if tensor.op.type in _CALLS:
         outputs = graph_of(tensor.graph, tensor.op.get_attr("f").name).outputs
         # A forward function has more outputs than the graph once had.

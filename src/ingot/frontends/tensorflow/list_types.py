@@ -20,7 +20,7 @@ from ingot.frontends.tensorflow.captured import (
     TensorRef,
     TypeName,
 )
-from ingot.support.records import mutable
+from ingot.support.records import fresh, mutable
 
 _Key = tuple[str, TensorRef]
 """A tensor, with the function that it is in; a function's elements have keys of their own."""
@@ -44,7 +44,7 @@ _BODIES = {
 """Ops that call functions, and the first operand that is handed in."""
 
 
-@mutable
+@mutable(eq=False)
 class ListTypes:
     """The classes of a function's lists.
 
@@ -54,9 +54,9 @@ class ListTypes:
         elements: by class, a list among the elements.
     """
 
-    parents: dict[_Key, _Key] = field(default_factory=dict[_Key, _Key])
-    dtypes: dict[_Key, str] = field(default_factory=dict[_Key, str])
-    elements: dict[_Key, _Key] = field(default_factory=dict[_Key, _Key])
+    parents: dict[_Key, _Key] = field(default_factory=fresh(dict[_Key, _Key]))
+    dtypes: dict[_Key, str] = field(default_factory=fresh(dict[_Key, str]))
+    elements: dict[_Key, _Key] = field(default_factory=fresh(dict[_Key, _Key]))
 
     @staticmethod
     def of(function: CapturedFunction) -> ListTypes:

@@ -68,7 +68,7 @@ def _member(owner: Any, name: str) -> Any:
 
 def _check_call(name: str, original: Any, replacement: Any) -> None:
     """Check that a function can be called in all the ways in which the original can."""
-    if not inspect.isroutine(original):
+    if not inspect.isroutine(original) or _takes_all(replacement):
         return
     wanted = inspect.signature(original)
     given = inspect.signature(replacement)
@@ -88,4 +88,13 @@ def _check_call(name: str, original: Any, replacement: Any) -> None:
             ) from None
 
 
+def _takes_all(function: Any) -> bool:
+    """Whether a function takes `*args, **kwargs` and nothing else: signatures are slow to make."""
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_argcount or code.co_kwonlyargcount:
+        return False
+    return code.co_flags & _ALL == _ALL
+
+
+_ALL = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

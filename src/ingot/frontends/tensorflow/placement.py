@@ -25,8 +25,8 @@ from ingot.frontends.tensorflow.captured import (
     TypeName,
 )
 from ingot.frontends.tensorflow.list_groups import compiled_lists
-from ingot.frontends.tensorflow.lowering import rules
 from ingot.frontends.tensorflow.modules import kernels
+from ingot.frontends.tensorflow.op_families import is_compiled
 from ingot.frontends.tensorflow.variables import CALLS, PASSES_ON
 from ingot.support.diagnostics import Diagnostic
 
@@ -203,7 +203,7 @@ def _marked(
         # What a branch gives in place of a value that nobody uses may have no shape.
         strange |= cut and node.op == "FakeParam"
         strange |= node.op not in TAKES_TEXT and any(map(_is_text, node.attributes.values()))
-        strange |= node.op not in rules.table() and has_kernel(node.op)
+        strange |= not is_compiled(node.op) and has_kernel(node.op)
         strange |= any(name in known for name in called_functions(node.attributes))
         strange |= node.name in own
         if strange:

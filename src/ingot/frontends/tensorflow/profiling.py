@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from ingot.client.profile import Profiler
-from ingot.formats.hlo_proto.wire import decode, encode
 from ingot.support.diagnostics import ResourceError
 from ingot.support.flags import IngotWarning
 
@@ -81,6 +80,7 @@ class Session:
             return b""
         # Most programs are never profiled, and the rest of this package is not needed for it.
         from ingot.client.pjrt.profiler import xspace
+        from ingot.formats.hlo_proto.wire import decode, encode
 
         found = decode(xspace(profiler.stop()), "XSpace")
         for plane in found.get("planes", ()):

@@ -26,7 +26,6 @@ from ingot.frontends.tensorflow.constant_folding import fold_on_host
 from ingot.frontends.tensorflow.dropped_launches import drop, release_dropped
 from ingot.frontends.tensorflow.errors import CANNOT_COMPILE
 from ingot.frontends.tensorflow.host_report import report_hosted
-from ingot.frontends.tensorflow.hosting import write_hosted
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.launch_writer import Program, write_body
 from ingot.frontends.tensorflow.list_arguments import (
@@ -286,6 +285,8 @@ class Replacement:
         return (program,), OneOp(program, self._body) if is_launch else None
 
     def _write_hosted(self, graph: Any) -> tuple[Program, ...]:
+        from ingot.frontends.tensorflow.hosting import write_hosted
+
         written = write_hosted(
             self._original,
             self.function,

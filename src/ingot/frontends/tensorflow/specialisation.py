@@ -44,6 +44,9 @@ MOST_ELEMENTS = 1024
 COMPUTED = "the program computes this size when it runs"
 """Note of a refusal that no call's sizes can change."""
 
+COMPUTED_VALUE = "(computed)"
+"""Stands in the text of an assertion for a value that the program computes."""
+
 _TYPICAL_SIZE = 24
 _SHOWN = 8
 
@@ -219,12 +222,16 @@ class CallArguments:
 
         So it does if the call fixes nothing, and sizes that were found to be one are one in it.
         """
+        return self.fit_shapes([shape.dims for shape in module.parameter_shapes])
+
+    def fit_shapes(self, shapes: Sequence[Sequence[int | Dim]]) -> bool:
+        """Do what `fit` does, given the sizes of the module's parameters."""
         if self.exact is not None or self.rooms or self.varying or self.values or self.fixed:
             return False
         given = [
             (size, number)
-            for shape, sizes in zip(module.parameter_shapes, self.sizes, strict=True)
-            for size, number in zip(shape.dims, sizes, strict=True)
+            for dims, sizes in zip(shapes, self.sizes, strict=True)
+            for size, number in zip(dims, sizes, strict=True)
         ]
         symbols = {str(size): number for size, number in given if isinstance(size, Dim)}
         if not dim_math.symbols_of([size for size, _ in given]) <= symbols.keys():

@@ -2,18 +2,24 @@
 """The self-test of direct access to variables: a small program on real variables, once.
 
 It runs where the first function with variables is registered, because only then TensorFlow's
-context is sure to exist (making it earlier would freeze the user's device settings).
+context is sure to exist (making it earlier would freeze the user's device settings). That it went
+well is kept on the disk beside the programs: a later process with the same files of TensorFlow and
+of Ingot does not repeat it.
 
-Invariant: whatever goes wrong here switches direct access off; it never reaches the user.
+Invariant: whatever goes wrong here switches direct access off; it never reaches the user, and is
+not kept.
 """
 
 from __future__ import annotations
 
 import logging
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
+from ingot.client import stored
+from ingot.frontends.tensorflow import capi
 from ingot.frontends.tensorflow.launch import Compiled, Launch, VariableInput
 from ingot.frontends.tensorflow.launch_op import PROCESS_MARK, STATEFUL_LAUNCH_OP
 from ingot.frontends.tensorflow.modules import (
@@ -24,6 +30,7 @@ from ingot.frontends.tensorflow.modules import (
     tensorflow,
 )
 from ingot.frontends.tensorflow.specialisation import CallArguments, Key, Sizes
+from ingot.frontends.tensorflow.stored_programs import SOURCES
 from ingot.frontends.tensorflow.variable_access import layout_problem
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
@@ -32,9 +39,12 @@ from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, I32, I64, PTR
 from ingot.runtime.program import Program
 from ingot.support.records import record
+from ingot.support.sources import sources_stamp
 
 _logger = logging.getLogger("ingot.tensorflow")
 _SIZE = 16
+_LIBRARIES = (capi.FRAMEWORK, capi.CORE)
+"""The files of TensorFlow that have the code of variables."""
 
 
 @cache
@@ -42,6 +52,9 @@ def is_available() -> bool:
     """Whether direct access works here; logs the reason if not."""
     if layout_problem() is not None:
         return False
+    name = _entry_name()
+    if stored.read(name) is not None:
+        return True
     try:
         with ops.init_scope(), tensorflow.device("CPU:0"):
             problem = _find_problem()
@@ -49,7 +62,22 @@ def is_available() -> bool:
         problem = repr(error)
     if problem is not None:
         _logger.info("variables are read and written by TensorFlow's own ops: %s", problem)
+    else:
+        stored.write(name, b"good")
     return problem is None
+
+
+def _entry_name() -> str:
+    """Return the name under which success is kept; empty if it is not."""
+    stamp = sources_stamp(SOURCES) if stored.is_used() else ""
+    folder = Path(tensorflow.__file__).parent
+    try:
+        files = [(folder / name).stat() for name in _LIBRARIES]
+    except OSError:
+        return ""
+    facts = [(item.st_size, item.st_mtime_ns) for item in files]
+    parts = ("variables", tensorflow.__version__, stamp, repr(facts))
+    return stored.entry_name(*parts) if stamp else ""
 
 
 @record

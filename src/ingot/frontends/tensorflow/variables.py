@@ -14,7 +14,7 @@ takes a variable and is not in the tables below counts as both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from ingot.frontends.tensorflow.binding import Binding, Parameter, Result
@@ -30,7 +30,7 @@ from ingot.frontends.tensorflow.captured import (
 from ingot.frontends.tensorflow.list_types import ListTypes
 from ingot.frontends.tensorflow.modules import op_def_registry
 from ingot.frontends.tensorflow.random_state import has_random_state, with_random_state
-from ingot.support.records import mutable, record
+from ingot.support.records import record
 
 READS = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape"})
 WRITES = frozenset({"AssignVariableOp"})
@@ -70,7 +70,6 @@ CALLS: dict[str, _Call] = {
 """Ops with functions as attributes."""
 
 
-@mutable
 class Effects:
     """What a function does to its inputs; indices are those of the function's inputs.
 
@@ -78,14 +77,21 @@ class Effects:
         reads: whose value before the call is asked for.
         writes: what may be given a new value.
         assigned: what is given a new value whatever happens.
+        types: the element types of variables.
+        has_others: whether there are effects on something else.
+        output_inputs: by output, the input that it is.
     """
 
-    reads: set[int] = field(default_factory=set[int])
-    assigned: set[int] = field(default_factory=set[int])
-    writes: set[int] = field(default_factory=set[int])
-    types: dict[int, str] = field(default_factory=dict[int, str])
-    has_others: bool = False
-    output_inputs: list[int | None] = field(default_factory=list[int | None])
+    __slots__ = ("assigned", "has_others", "output_inputs", "reads", "types", "writes")
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.reads: set[int] = set()
+        self.assigned: set[int] = set()
+        self.writes: set[int] = set()
+        self.types: dict[int, str] = {}
+        self.has_others = False
+        self.output_inputs: list[int | None] = []
 
 
 class EffectsAnalysis:

@@ -99,6 +99,21 @@ def test_a_front_end_is_enabled_once_whatever_comes_first(tmp_path, monkeypatch,
     assert hook not in sys.meta_path
 
 
+def test_a_framework_is_imported_without_collections(tmp_path, monkeypatch, capsys):
+    (tmp_path / "one_framework.py").write_text("import gc\nprint(gc.isenabled())\n")
+    (tmp_path / "one_front_end.py").write_text(
+        "import gc\ndef enable():\n    print(gc.isenabled())\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(
+        sys, "meta_path", [EnableAfterImport("one_framework", "one_front_end"), *sys.meta_path]
+    )
+    for name in ("one_framework", "one_front_end"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    importlib.import_module("one_framework")
+    assert capsys.readouterr() == ("False\nTrue\n", "")
+
+
 def test_a_program_that_sets_up_no_logging_sees_warnings(tmp_path):
     (tmp_path / "program.py").write_text(
         "import tensorflow as tf\n"

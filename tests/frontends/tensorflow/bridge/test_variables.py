@@ -8,6 +8,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.ops import resource_variable_ops
 
+from ingot.client import stored
+from ingot.frontends.tensorflow import capi, variable_test
 from ingot.frontends.tensorflow.variable_access import layout_problem
 from ingot.frontends.tensorflow.variable_test import is_available
 
@@ -144,6 +146,45 @@ def buffer_of(variable):
 def test_the_self_test_passes_on_the_supported_tensorflow():
     assert layout_problem() is None
     assert is_available()
+
+
+@pytest.fixture
+def kept(monkeypatch, tmp_path):
+    """A cache on the disk in which nothing is kept yet, and the self-test not done."""
+    monkeypatch.setenv("INGOT_PROGRAM_CACHE", "1")
+    monkeypatch.setenv("INGOT_CACHE_DIR", str(tmp_path))
+    for module in (variable_test, stored):
+        # Sources that changed a moment ago have no stamp, and a developer runs tests.
+        monkeypatch.setattr(module, "sources_stamp", lambda packages: "now")
+    is_available.cache_clear()
+    yield
+    is_available.cache_clear()
+
+
+def test_the_self_test_is_done_once_for_the_files_of_a_tensorflow(kept, monkeypatch):
+    done, find = [], variable_test._find_problem
+    monkeypatch.setattr(variable_test, "_find_problem", lambda: done.append(1) or find())
+    for _ in range(2):
+        is_available.cache_clear()
+        assert is_available()
+    assert done == [1]
+    name = variable_test._entry_name()
+    monkeypatch.setattr(variable_test, "_LIBRARIES", (capi.FRAMEWORK,))
+    assert variable_test._entry_name() != name
+    is_available.cache_clear()
+    assert is_available()
+    assert done == [1, 1]
+    monkeypatch.setattr(variable_test, "_LIBRARIES", ("libno_such.so",))
+    assert variable_test._entry_name() == ""
+
+
+def test_a_self_test_that_goes_wrong_is_not_kept(kept, monkeypatch):
+    done = []
+    monkeypatch.setattr(variable_test, "_find_problem", lambda: done.append(1) or "something")
+    for _ in range(2):
+        is_available.cache_clear()
+        assert not is_available()
+    assert done == [1, 1]
 
 
 def test_a_variable_is_updated_in_place_unless_somebody_holds_its_value(compiled):

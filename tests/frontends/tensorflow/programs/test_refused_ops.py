@@ -15,6 +15,7 @@ from tests.frontends.tensorflow.programs.beside import COMPILED, assert_same
 
 from ingot.frontends.tensorflow import hook, host_report
 from ingot.frontends.tensorflow.lowering import rules
+from ingot.frontends.tensorflow.op_families import FAMILY_OF
 from ingot.support.diagnostics import UnsupportedError
 
 Program = Callable[[Any], Any]
@@ -41,8 +42,8 @@ def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
         return apply
 
     for name, condition in conditions.items():
-        rule = refusing_rule(rules.table()[name], condition)
-        monkeypatch.setitem(rules.table(), name, rule)
+        table = rules.family(FAMILY_OF[name])
+        monkeypatch.setitem(table, name, refusing_rule(table[name], condition))
 
 
 def numbers(*sizes: int) -> Any:

@@ -19,16 +19,13 @@ from ingot.frontends.tensorflow.capture import function_attributes
 from ingot.frontends.tensorflow.clustering.flags import VARIABLE, ClusteringFlags
 from ingot.frontends.tensorflow.clustering.fused_ops import is_fused, parts_of
 from ingot.frontends.tensorflow.clustering.graph import CONST, Graph
-from ingot.frontends.tensorflow.lowering import rules
+from ingot.frontends.tensorflow.clustering.marks import CLUSTERED, XLA_COMPILE
+from ingot.frontends.tensorflow.clustering.old_functions import has_body
 from ingot.frontends.tensorflow.modules import op_def_registry
+from ingot.frontends.tensorflow.op_families import is_compiled
 from ingot.frontends.tensorflow.proto_values import type_name
 from ingot.frontends.tensorflow.variables import CALLS
 from ingot.support.diagnostics import FlagError
-
-XLA_COMPILE = "_XlaCompile"
-XLA_SCOPE = "_XlaScope"
-CLUSTERED = "_IngotCluster"
-"""Attribute of the nodes that clustering made, and of the nodes in the functions of clusters."""
 
 NUMBERS = frozenset(
     [
@@ -111,7 +108,7 @@ def ops_to_cluster(names: Iterable[str]) -> frozenset[str]:
             found.update(*(group.split() for group in _GROUPS.values()))
         elif name in _GROUPS:
             found.update(_GROUPS[name].split())
-        elif name in rules.table():
+        elif is_compiled(name):
             found.add(name)
         else:
             raise FlagError(
@@ -183,11 +180,6 @@ def has_pure_rule(node: Any, library: dict[str, Any]) -> bool:
     return not _has_cycle(calls)
 
 
-def has_body(function: Any) -> bool:
-    """Whether a function is more than its signature, which is all that Grappler gives of it."""
-    return bool(function.node_def or function.ret) or not function.signature.output_arg
-
-
 def _has_cycle(calls: Mapping[str, Sequence[str]]) -> bool:
     """Whether a function calls itself, by way of others or not."""
     try:
@@ -218,7 +210,7 @@ def type_text(number: int) -> str:
 
 @lru_cache(maxsize=4096)
 def _op_is_pure(op: str) -> bool:
-    if op in _NEVER or op not in rules.table():
+    if op in _NEVER or not is_compiled(op):
         return False
     definition = op_def_registry.get(op)
     if definition is None or not definition.output_arg:

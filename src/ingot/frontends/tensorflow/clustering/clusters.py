@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.frontends.tensorflow.clustering.candidates import XLA_COMPILE, XLA_SCOPE, Candidates
+from ingot.frontends.tensorflow.clustering.candidates import Candidates
 from ingot.frontends.tensorflow.clustering.cycles import CycleGraph
 from ingot.frontends.tensorflow.clustering.flags import ClusteringFlags
 from ingot.frontends.tensorflow.clustering.graph import Graph
@@ -26,6 +26,7 @@ from ingot.frontends.tensorflow.clustering.liveness import (
     Conditions,
     Liveness,
 )
+from ingot.frontends.tensorflow.clustering.marks import XLA_COMPILE, XLA_SCOPE
 from ingot.frontends.tensorflow.placement import is_compiled_alone
 from ingot.support.records import mutable
 

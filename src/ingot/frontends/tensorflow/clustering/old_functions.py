@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ingot.frontends.tensorflow.clustering.candidates import XLA_COMPILE, has_body
+from ingot.frontends.tensorflow.clustering.marks import XLA_COMPILE
 from ingot.frontends.tensorflow.modules import context, framework_function, gradients_util
 from ingot.frontends.tensorflow.patching import Replace
 
@@ -74,6 +74,11 @@ def _by_the_call(original: Any) -> Any:
         return original(scope, op, None if is_marked else func, grad_fn)
 
     return maybe_compile
+
+
+def has_body(function: Any) -> bool:
+    """Whether a function is more than its signature, which is all that Grappler gives of it."""
+    return bool(function.node_def or function.ret) or not function.signature.output_arg
 
 
 def complete(graph_def: Any) -> None:

@@ -10,17 +10,22 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from ingot.frontends.tensorflow.body import type_number
 from ingot.frontends.tensorflow.clustering.background import requester_of
-from ingot.frontends.tensorflow.clustering.candidates import CLUSTERED, XLA_COMPILE
 from ingot.frontends.tensorflow.clustering.cluster_function import Cluster, ClusterCompiler
 from ingot.frontends.tensorflow.clustering.clusters import Fuel, find_clusters
 from ingot.frontends.tensorflow.clustering.debug_graphs import GraphWriter
 from ingot.frontends.tensorflow.clustering.flags import ClusteringFlags
 from ingot.frontends.tensorflow.clustering.graph import Graph
+from ingot.frontends.tensorflow.clustering.marks import (
+    CLUSTERED,
+    XLA_COMPILE,
+    XLA_MARKS,
+    has_marks,
+)
 from ingot.frontends.tensorflow.clustering.old_functions import complete
 from ingot.frontends.tensorflow.clustering.placing import Placed, place
 from ingot.frontends.tensorflow.clustering.rewriting import Rewriter
@@ -30,18 +35,8 @@ from ingot.frontends.tensorflow.modules import config, dtypes, graph_pb2
 from ingot.frontends.tensorflow.placement import is_compiled_alone
 from ingot.support.tracing import Level, log
 
-_XLA_MARKS = (XLA_COMPILE, "_XlaScope", "_XlaSeparateCompiledGradients")
-
 AT_ONCE, BACKGROUND, NEVER, REQUIRED = "at_once", "background", "never", "required"
 """When a cluster is compiled: at its first run, later, never; at its first run without fallback."""
-
-
-def has_marks(nodes: Iterable[Any]) -> bool:
-    """Whether nodes (NodeDefs) hold what the built-in XLA would compile."""
-    return any(
-        is_compiled_alone(node.op) or any(name in node.attr for name in _XLA_MARKS)
-        for node in nodes
-    )
 
 
 class Item(Protocol):
@@ -145,7 +140,7 @@ class ClusterOptimizer:
     def _unmarked(self, graph_def: Any) -> bytes:
         functions = (node for item in graph_def.library.function for node in item.node_def)
         for node in itertools.chain(graph_def.node, functions):
-            for name in _XLA_MARKS:
+            for name in XLA_MARKS:
                 if name in node.attr:
                     del node.attr[name]
         return bytes(graph_def.SerializeToString())

@@ -19,15 +19,13 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingot.frontends.tensorflow.clustering import flags as flags_module
-from ingot.frontends.tensorflow.clustering import keras_models, old_functions, plugin, xla_ops
-from ingot.frontends.tensorflow.clustering.candidates import XLA_COMPILE
-from ingot.frontends.tensorflow.clustering.experimental_compile import compile_internal
-from ingot.frontends.tensorflow.clustering.grappler_item import GrapplerItem
-from ingot.frontends.tensorflow.clustering.optimizer import ClusterOptimizer, has_marks
+from ingot.frontends.tensorflow.clustering import keras_models, old_functions, xla_ops
+from ingot.frontends.tensorflow.clustering.marks import XLA_COMPILE, has_marks
 from ingot.frontends.tensorflow.compiler import Compiler
 from ingot.frontends.tensorflow.modules import (
     config_pb2,
@@ -42,6 +40,10 @@ from ingot.frontends.tensorflow.modules import (
 )
 from ingot.frontends.tensorflow.patching import Replace
 
+if TYPE_CHECKING:
+    from ingot.frontends.tensorflow.clustering.grappler_item import GrapplerItem
+    from ingot.frontends.tensorflow.clustering.optimizer import ClusterOptimizer
+
 _ON = 1
 _LEAST = "scoped_allocator"
 """The optimizer of Grappler that changes nothing outside of collectives."""
@@ -54,7 +56,7 @@ class _Clustering:
 
     def __init__(self, compiler: Compiler) -> None:
         self.flags = flags_module.current()
-        self._optimizer = ClusterOptimizer(self.flags, compiler)
+        self._compiler = compiler
 
     def optimize(self, data: bytes, item: GrapplerItem) -> bytes | None:
         """Cluster a graph, if somebody asks for it."""
@@ -62,6 +64,13 @@ class _Clustering:
         if not is_global and b"Xla" not in data:
             return None
         return self._optimizer.optimize(data, item, is_global)
+
+    @cached_property
+    def _optimizer(self) -> ClusterOptimizer:
+        """Made for the first graph: most processes cluster nothing."""
+        from ingot.frontends.tensorflow.clustering.optimizer import ClusterOptimizer
+
+        return ClusterOptimizer(self.flags, self._compiler)
 
     def is_global(self) -> bool:
         """Whether clustering is asked for all of the graphs that are optimized in this thread."""
@@ -96,7 +105,7 @@ def start(compiler: Compiler, replace: Replace) -> None:
     xla_ops.watch(replace, _expect_marks)
     replace(importer, "_import_graph_def_internal", _import)
     replace(while_v2.util, "maybe_set_lowering_attr", _lowering_attribute)
-    replace(xla, "_compile_internal", compile_internal)
+    replace(xla, "_compile_internal", _compile_internal)
     keras_models.watch(replace, _active.is_global)
     if _active.flags.auto_jit > 0 and not _active.flags.cpu_global_jit:
         _logger.warning(
@@ -104,7 +113,7 @@ def start(compiler: Compiler, replace: Replace) -> None:
             "--tf_xla_cpu_global_jit=false leaves out the CPU"
         )
     elif _active.flags.auto_jit > 0 or _context_level() > 0:
-        plugin.register(_optimize)
+        _register()
 
 
 def stop() -> None:
@@ -121,6 +130,24 @@ def _optimize(data: bytes, item: GrapplerItem) -> bytes | None:
     return None if _active is None else _active.optimize(data, item)
 
 
+def _register() -> None:
+    """Let TensorFlow show its graphs from now on."""
+    from ingot.frontends.tensorflow.clustering import plugin
+
+    plugin.register(_optimize)
+
+
+def _compile_internal(original: Any) -> Any:
+    """Return what compiles a computation as a whole (`experimental_compile`)."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        from ingot.frontends.tensorflow.clustering.experimental_compile import compile_internal
+
+        return compile_internal(original)(*args, **kwargs)
+
+    return run
+
+
 def _context_level() -> int:
     return _ON if context.context()._optimizer_jit else 0
 
@@ -130,7 +157,7 @@ def _optimizer_jit(original: Any) -> Any:
 
     def set_level(self: Any, enabled: Any) -> None:
         if enabled:
-            plugin.register(_optimize)
+            _register()
         original.fset(self, enabled)
 
     return property(original.fget, set_level)
@@ -149,7 +176,7 @@ def _session_init(original: Any) -> Any:
         level = made.graph_options.optimizer_options.global_jit_level
         self._ingot_level = level
         if level > 0:
-            plugin.register(_optimize)
+            _register()
         rewrites = made.graph_options.rewrite_options
         rewrites.min_graph_nodes = rewrites.min_graph_nodes or -1
         _show_plugin(rewrites)
@@ -239,7 +266,7 @@ def _import(original: Any) -> Any:
 
 
 def _expect_marks() -> None:
-    plugin.register(_optimize)
+    _register()
     runtime = context.context()
     # TensorFlow gives Grappler no graph of fewer than four nodes unless it is told to.
     if "min_graph_nodes" not in runtime._optimizer_experimental_options:

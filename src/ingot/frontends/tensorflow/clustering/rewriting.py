@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ingot.frontends.tensorflow.body import type_number
-from ingot.frontends.tensorflow.clustering.candidates import CLUSTERED
 from ingot.frontends.tensorflow.clustering.graph import Graph, Tensor
+from ingot.frontends.tensorflow.clustering.marks import CLUSTERED
 from ingot.frontends.tensorflow.clustering.placing import Placed
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.launch_op import CLUSTER_LAUNCH_OP, PROCESS_MARK, READY_OP

@@ -40,6 +40,7 @@ from ingot.frontends.tensorflow.lowering.values import (
     Value,
     Variable,
 )
+from ingot.frontends.tensorflow.specialisation import COMPUTED_VALUE
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import PRED, S32
@@ -49,7 +50,6 @@ from ingot.hlo.size_definitions import bare_symbols
 from ingot.semantics.assertions import emit_assertion
 from ingot.support.records import mutable
 
-COMPUTED = "(computed)"
 """What an assertion says in place of a value that the program computes."""
 
 
@@ -551,7 +551,7 @@ def _assert(op: Op) -> tuple[Value, ...]:
 def _said(value: Value, most: int) -> str:
     """Return the first `most` elements of a value (-1: all) as TensorFlow's kernel writes them."""
     if not isinstance(value, Text | Known):
-        return COMPUTED
+        return COMPUTED_VALUE
     items = [_element_text(item) for item in value.array.ravel()]
     shown = items if most < 0 else items[:most]
     return " ".join(shown) + ("..." if len(shown) < len(items) else "")
@@ -559,7 +559,7 @@ def _said(value: Value, most: int) -> str:
 
 def _element_text(item: Any) -> str:
     if isinstance(item, Dim):
-        return COMPUTED
+        return COMPUTED_VALUE
     if isinstance(item, bytes):
         return item.decode(errors="replace")
     if isinstance(item, np.bool_):
