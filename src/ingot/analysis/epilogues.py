@@ -9,9 +9,9 @@ Example:
 from __future__ import annotations
 
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import Trait
+from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 
-_CONTRACTIONS = ("dot", "convolution")
+_CONTRACTIONS = ops_with(FusionClass.CONTRACTION)
 _DEPTH = 16
 """Ops through which a product is looked for."""
 
