@@ -21,8 +21,7 @@ def getrf(group: Group) -> None:
     f, (rows, columns) = group.f, group.dims("x_out")
     a = group.matrix(rows, columns)
     group.load("x_out", a)
-    info = group.matrix(1)
-    f.store(group.whole(0), info.data)
+    status = _Status(group)
 
     def step(k: Value) -> None:
         after = following(group, k)
@@ -31,9 +30,7 @@ def getrf(group: Group) -> None:
         _exchange(group, a, k, best)
         pivot = a.get(k, k)
         is_zero = f.fcmp("oeq", pivot, group.const(0))
-        found = f.load(best.type, info.data)
-        is_first = f.and_(is_zero, f.icmp("eq", found, group.whole(0)))
-        f.store(f.select(is_first, group.whole(after), found), info.data)
+        status.note(is_zero, after)
 
         def scale(row: Value) -> None:
             value = a.get(row, k)
@@ -53,7 +50,30 @@ def getrf(group: Group) -> None:
 
     f.for_range(f.imin(rows, columns), step)
     group.store("x_out", a)
-    group.store_one("info", f.load(vector(I32, group.lanes), info.data))
+    status.store()
+
+
+class _Status:
+    """The number of the first step that fails for each matrix, from 1; 0 if none does."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self._memory = group.matrix(1).data
+        group.f.store(group.whole(0), self._memory)
+
+    def note(self, fails: Value, step: Value) -> None:
+        """Emit that a step fails in some lanes."""
+        group, f = self._group, self._group.f
+        found = self._load()
+        is_first = f.and_(fails, f.icmp("eq", found, group.whole(0)))
+        f.store(f.select(is_first, group.whole(step), found), self._memory)
+
+    def store(self) -> None:
+        """Emit the store of the result `info`."""
+        self._group.store_one("info", self._load())
+
+    def _load(self) -> Value:
+        return self._group.f.load(vector(I32, self._group.lanes), self._memory)
 
 
 def _largest_row(group: Group, a: Matrix, k: Value) -> Value:
@@ -93,8 +113,7 @@ def potrf(group: Group) -> None:
     held = group.matrix(rows, rows)
     group.load("x_out", held)
     a = held if group.characters["uplo"] == "L" else held.transposed
-    info = group.matrix(1)
-    f.store(group.whole(0), info.data)
+    status = _Status(group)
 
     def step(k: Value) -> None:
         after = following(group, k)
@@ -104,17 +123,14 @@ def potrf(group: Group) -> None:
             return group.sum(0, k, a.get(row, k), lambda j: (f.neg(a.get(row, j)), a.get(k, j)))
 
         square = rest(k)
-        is_positive = f.fcmp("ogt", square, group.const(0))
-        found = f.load(vector(I32, group.lanes), info.data)
-        is_first = f.and_(f.not_(is_positive), f.icmp("eq", found, group.whole(0)))
-        f.store(f.select(is_first, group.whole(after), found), info.data)
+        status.note(f.not_(f.fcmp("ogt", square, group.const(0))), after)
         root = group.sqrt(square)
         a.put(root, k, k)
         f.for_range(rows, lambda row: a.put(f.div(rest(row), root), row, k), start=after)
 
     f.for_range(rows, step)
     group.store("x_out", held)
-    group.store_one("info", f.load(vector(I32, group.lanes), info.data))
+    status.store()
 
 
 def trsm(group: Group) -> None:
