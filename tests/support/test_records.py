@@ -191,8 +191,8 @@ def test_a_method_that_was_wrapped_stays_wrapped() -> None:
     assert [Counted(1).x, Counted(2).x, next(calls)] == [1, 2, 2]
 
 
-def test_a_record_with_room_for_it_caches_a_property() -> None:
-    @record(caches=True)
+def test_a_record_caches_a_property() -> None:
+    @record
     class Square:
         side: int
 

@@ -139,7 +139,7 @@ class Pass:
         return tuple(found)
 
 
-@record(caches=True)
+@record
 class LoopKernel:
     """A grid and its passes.
 
@@ -216,7 +216,7 @@ class PlainConvolution(ConvolutionSizes):
     is_of_filter: bool = False
 
 
-@record(caches=True)
+@record
 class ContractionKernel:
     """out[b, m, n] = epilogue(sum over k of lhs[b, m, k] * rhs[b, k, n]).
 
@@ -276,7 +276,7 @@ class ConvolutionKernel:
         return self.general.symbols
 
 
-@record(caches=True)
+@record
 class AttentionKernel:
     """softmax(scores(queries * keys)) * values, for each row of queries; nothing of it is stored.
 

@@ -66,7 +66,7 @@ def host_features() -> frozenset[str]:
     return host_cpu().feature_set
 
 
-@record(caches=True)
+@record
 class TargetSpec:
     """Triple, CPU name and feature string in LLVM's format, and the rules for floats.
 

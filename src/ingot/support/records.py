@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from reprlib import recursive_repr
 from typing import Any, TypeVar, cast, dataclass_transform, get_origin, overload
 
@@ -40,7 +40,7 @@ def record(cls: type[_Class], /) -> type[_Class]: ...
 
 @overload
 def record(
-    *, eq: bool = True, kw_only: bool = False, caches: bool = False, weakref_slot: bool = False
+    *, eq: bool = True, kw_only: bool = False, weakref_slot: bool = False
 ) -> _Decorator[_Class]: ...
 
 
@@ -51,20 +51,20 @@ def record(
     *,
     eq: bool = True,
     kw_only: bool = False,
-    caches: bool = False,
     weakref_slot: bool = False,
 ) -> type[_Class] | _Decorator[_Class]:
     """Make `cls` a record: with slots, compared by fields.
+
+    It has a `__dict__` too if it has cached properties, which are kept there.
 
     Args:
         cls: the class.
         eq: whether instances are compared by fields; else each is equal to itself alone.
         kw_only: as for `dataclass`.
-        caches: whether it has a `__dict__`, for cached properties.
         weakref_slot: as for `dataclass`.
     """
     compared = ("__eq__", "__hash__") if eq else ()
-    more = (*(("__dict__",) if caches else ()), *(("__weakref__",) if weakref_slot else ()))
+    more = ("__weakref__",) if weakref_slot else ()
 
     def make(cls: type[_Class]) -> type[_Class]:
         return _with_methods(cls, compared, more, kw_only)
@@ -121,6 +121,8 @@ def _with_slots(cls: type[_Class], more: tuple[str, ...]) -> type[_Class]:
     """Return the class once more, with a slot for each field that no base has."""
     inherited = {name for base in cls.__mro__[1:-1] for name in vars(base).get("__slots__", ())}
     names = [name for name, text in cls.__annotations__.items() if not _is_of_class(text)]
+    if any(isinstance(value, cached_property) for value in vars(cls).values()):
+        more = (*more, "__dict__")
     left_out = {"__dict__", "__weakref__", *names}
     contents = {name: value for name, value in vars(cls).items() if name not in left_out}
     contents["__slots__"] = tuple([name for name in (*names, *more) if name not in inherited])

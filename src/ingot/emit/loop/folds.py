@@ -54,7 +54,7 @@ def held_types(item: Pass, fold: Reduction, vector_bits: int) -> tuple[Type, ...
     return tuple(map(register_type, elements))
 
 
-@record(caches=True)
+@record
 class Folding:
     """One reduction of a pass, being emitted."""
 
