@@ -35,7 +35,7 @@ def names_at_home(package: str, homes: Mapping[str, str]) -> Callable[[str], obj
 def function_at_home(home: str, name: str) -> Callable[..., Any]:
     """Return a function that imports the one which it stands for when it is called.
 
-    For the rows of a table of which a process uses few.
+    For what most processes do not use: rows of a table, sources of machine code that is on disk.
 
     Args:
         home: the module that defines the function.

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ctypes
 import secrets
-from collections.abc import Callable
 from functools import partial
 
 from ingot.frontends.tensorflow import capi, kernel_api, variable_objects
@@ -29,6 +28,7 @@ from ingot.native.module import compiled
 from ingot.runtime import entries
 from ingot.runtime.native import native_runtime
 from ingot.support.forking import ForkLock, defers_fork
+from ingot.support.lazy import function_at_home
 
 LAUNCH_OP = "IngotLaunch"
 STATEFUL_LAUNCH_OP = "IngotLaunchStateful"
@@ -38,6 +38,9 @@ READY_OP = "Ingot_XlaCompile"
 _process_mark = ctypes.c_int64(secrets.randbits(62))
 PROCESS_MARK = _process_mark.value
 """Value of the `process` attribute of this process's ops."""
+
+_launch_functions = function_at_home("ingot.frontends.tensorflow.launch_code", "launch_functions")
+"""Native functions; a process that finds their object does not import them."""
 
 _lock = ForkLock()
 _libraries: list[Library] = []
@@ -71,18 +74,11 @@ def _build() -> Library:
         PROCESS: ctypes.addressof(_process_mark),
     }
     name = f"ingot_tensorflow_launch_{int(with_variables)}"
-    data = compiled(name, PACKAGES, partial(_functions, with_variables))
+    data = compiled(name, PACKAGES, partial(_launch_functions, with_variables))
     library = link_object([data], addresses)
     # Never unloaded, not even when the interpreter ends: TensorFlow's threads may stand in it.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     return library
-
-
-def _functions(with_variables: bool) -> list[Callable[..., object]]:
-    """Return the native functions; a process that finds their object does not import them."""
-    from ingot.frontends.tensorflow.launch_code import launch_functions
-
-    return launch_functions(with_variables)
 
 
 def _register_op(

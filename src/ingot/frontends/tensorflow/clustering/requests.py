@@ -39,10 +39,14 @@ from ingot.frontends.tensorflow.modules import (
     xla,
 )
 from ingot.frontends.tensorflow.patching import Replace
+from ingot.support.lazy import function_at_home
 
 if TYPE_CHECKING:
     from ingot.frontends.tensorflow.clustering.grappler_item import GrapplerItem
     from ingot.frontends.tensorflow.clustering.optimizer import ClusterOptimizer
+
+_register = function_at_home("ingot.frontends.tensorflow.clustering.plugin", "register")
+"""Lets TensorFlow show its graphs from now on."""
 
 _ON = 1
 _LEAST = "scoped_allocator"
@@ -113,7 +117,7 @@ def start(compiler: Compiler, replace: Replace) -> None:
             "--tf_xla_cpu_global_jit=false leaves out the CPU"
         )
     elif _active.flags.auto_jit > 0 or _context_level() > 0:
-        _register()
+        _register(_optimize)
 
 
 def stop() -> None:
@@ -128,13 +132,6 @@ def stop() -> None:
 
 def _optimize(data: bytes, item: GrapplerItem) -> bytes | None:
     return None if _active is None else _active.optimize(data, item)
-
-
-def _register() -> None:
-    """Let TensorFlow show its graphs from now on."""
-    from ingot.frontends.tensorflow.clustering import plugin
-
-    plugin.register(_optimize)
 
 
 def _compile_internal(original: Any) -> Any:
@@ -157,7 +154,7 @@ def _optimizer_jit(original: Any) -> Any:
 
     def set_level(self: Any, enabled: Any) -> None:
         if enabled:
-            _register()
+            _register(_optimize)
         original.fset(self, enabled)
 
     return property(original.fget, set_level)
@@ -176,7 +173,7 @@ def _session_init(original: Any) -> Any:
         level = made.graph_options.optimizer_options.global_jit_level
         self._ingot_level = level
         if level > 0:
-            _register()
+            _register(_optimize)
         rewrites = made.graph_options.rewrite_options
         rewrites.min_graph_nodes = rewrites.min_graph_nodes or -1
         _show_plugin(rewrites)
@@ -266,7 +263,7 @@ def _import(original: Any) -> Any:
 
 
 def _expect_marks() -> None:
-    _register()
+    _register(_optimize)
     runtime = context.context()
     # TensorFlow gives Grappler no graph of fewer than four nodes unless it is told to.
     if "min_graph_nodes" not in runtime._optimizer_experimental_options:

@@ -93,13 +93,10 @@ def _largest_row(group: Group, a: Matrix, k: Value) -> Value:
 def _exchange(group: Group, a: Matrix, k: Value, other: Value) -> None:
     """Emit the exchange of row k with another one, of each lane its own."""
     f, columns = group.f, group.dims("x_out")[1]
-    wide = vector(I64, group.lanes)
-    lane = f.const(wide, range(group.lanes))
-    base = f.add(f.mul(f.sext(other, wide), f.const(wide, group.lanes)), lane)
+    row = f.sext(other, vector(I64, group.lanes))
 
     def column(c: Value) -> None:
-        start = f.gep(a.data, f.as_value(a.position(0, c)), a.type)
-        there = f.gep(start, base, group.real)
+        there = group.elements(a.address(0, c), row)
         mine, theirs = a.get(k, c), f.gather(a.type, there)
         a.put(theirs, k, c)
         f.scatter(mine, there)
@@ -267,11 +264,7 @@ def products(
     """
     f, (count, columns) = group.f, part
 
-    def unit(row: Value, column: Value) -> None:
-        is_one = f.splat(f.icmp("eq", row, column), group.lanes)
-        q.put(f.select(is_one, group.const(1), group.const(0)), row, column)
-
-    group.each(q.rows, columns, unit)
+    group.set_unit(q)
     last = f.isub(count, 1)
 
     def step(number: Value) -> None:

@@ -83,6 +83,11 @@ def odd(f: FunctionBuilder, number: Index) -> Index:
     return f.iadd(f.imul(f.idiv(number, 2), 2), 1)
 
 
+def group_size(real: Type) -> int:
+    """Return how many matrices of an element type are a group."""
+    return VECTOR_BYTES // real.bytes
+
+
 @mutable
 class Group:
     """The matrices of a group, in emitted code.
@@ -110,7 +115,12 @@ class Group:
     @property
     def lanes(self) -> int:
         """Matrices of a group."""
-        return VECTOR_BYTES // self.real.bytes
+        return group_size(self.real)
+
+    @property
+    def lane(self) -> Value:
+        """The number of each lane."""
+        return self.f.const(vector(I64, self.lanes), range(self.lanes))
 
     @property
     def type(self) -> Type:
@@ -167,7 +177,7 @@ class Group:
         f, pointers, (rows, columns) = self.f, self._apart(name, copies=True), self.dims(name)
 
         def element(row: Value, column: Value) -> None:
-            at = f.as_value(f.imul(f.iadd(f.imul(column, rows), row), self.real.bytes))
+            at = self._offset(rows, row, column)
             target.put(f.gather(self.type, f.gep(pointers, at)), row, column)
 
         self.each(rows, columns, element)
@@ -177,20 +187,23 @@ class Group:
         f, pointers, (rows, columns) = self.f, self._apart(name), self.dims(name)
 
         def element(row: Value, column: Value) -> None:
-            at = f.as_value(f.imul(f.iadd(f.imul(column, rows), row), self.real.bytes))
+            at = self._offset(rows, row, column)
             f.scatter(source.get(row, column), f.gep(pointers, at))
 
         self.each(rows, columns, element)
         self._copy(name, pointers, self.pointers(name))
 
+    def _offset(self, rows: Index, row: Value, column: Value) -> Value:
+        """Emit the bytes from the start of a matrix of the call to one of its elements."""
+        f = self.f
+        return f.as_value(f.imul(f.iadd(f.imul(column, rows), row), self.real.bytes))
+
     def _apart(self, name: str, *, copies: bool = False) -> Value:
         """Emit the addresses of matrices, or of memory for copies of crowded ones."""
         f, here = self.f, self.pointers(name)
-        wide = vector(I64, self.lanes)
         start = f.gep(self.scratch, f.as_value(self.used))
         step = f.add(self._bytes(name), f.const(I64, VECTOR_BYTES))
-        lane = f.const(wide, range(self.lanes))
-        near = f.gep(start, f.mul(f.splat(step, self.lanes), lane))
+        near = f.gep(start, f.mul(f.splat(step, self.lanes), self.lane))
         if copies:
             self._copy(name, here, near)
         is_crowded = f.splat(self._is_crowded(name), self.lanes)
@@ -235,7 +248,23 @@ class Group:
         at = f.mul(position, f.const(I64, self.real.bytes))
         return f.gather(self.type, f.gep(self.pointers(name), at))
 
+    def elements(self, start: Value, vectors: Value) -> Value:
+        """Emit the addresses of elements, in each lane its own: `vectors` after `start`."""
+        f = self.f
+        at = f.add(f.mul(vectors, f.const(vectors.type, self.lanes)), self.lane)
+        return f.gep(start, at, self.real)
+
     # ---- loops
+
+    def set_unit(self, matrix: Matrix) -> None:
+        """Emit the stores of a unit matrix."""
+        f = self.f
+
+        def element(row: Value, column: Value) -> None:
+            is_one = f.splat(f.icmp("eq", row, column), self.lanes)
+            matrix.put(f.select(is_one, self.const(1), self.const(0)), row, column)
+
+        self.each(matrix.rows, matrix.columns, element)
 
     def each(self, rows: Index, columns: Index, body: Callable[[Value, Value], object]) -> None:
         """Emit `body(row, column)` for each element of a matrix."""
@@ -303,7 +332,3 @@ class Group:
             for item in (inverse, exponent)
         )
         return down, up
-
-    def any_of(self, mask: Value) -> Value:
-        """Emit whether a mask holds in any lane."""
-        return self.f.reduce("or", mask)

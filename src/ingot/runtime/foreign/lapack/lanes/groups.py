@@ -11,7 +11,7 @@ from ingot.llvm.types import I64, Type, vector
 from ingot.llvm.values import Value
 from ingot.runtime.foreign.frames import Argument
 from ingot.runtime.foreign.lapack.lanes.factors import geqrf, getrf, orgqr, potrf, trsm
-from ingot.runtime.foreign.lapack.lanes.group import VECTOR_BYTES, Group, odd
+from ingot.runtime.foreign.lapack.lanes.group import VECTOR_BYTES, Group, group_size, odd
 from ingot.runtime.foreign.lapack.lanes.jacobi import gesdd, syevd
 
 IN_LANES: Mapping[str, Callable[[Group], None]] = {
@@ -33,11 +33,6 @@ eigenvectors 3.6, 2.2, 2.2 and 1, singular vectors 4, 2.2, 2.7 and 1, LU and a s
 and 1.3, Cholesky 2.2, 2, 3 and 1.1; of 3x3 and 8x8 from 4 to 50 (f32, AVX-512, one thread,
 2026-11-30).
 """
-
-
-def group_size(real: Type) -> int:
-    """Return how many matrices of an element type are a group."""
-    return VECTOR_BYTES // real.bytes
 
 
 def scratch_bytes(f: FunctionBuilder, rows: Index, columns: Index) -> Index:

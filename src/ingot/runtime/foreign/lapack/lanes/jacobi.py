@@ -39,7 +39,7 @@ def syevd(group: Group) -> None:
     size, up, is_finite = _scaled(group, a, n, n)
     vectors = group.matrix(n, n if wants_vectors else 0)
     if wants_vectors:
-        _set_unit(group, vectors, n)
+        group.set_unit(vectors)
     least = f.mul(size, group.const(_unit_roundoff(group) / 4))
 
     def rotate(p: Value, q: Value) -> Value:
@@ -86,9 +86,9 @@ def syevd(group: Group) -> None:
 def gesdd(group: Group) -> None:
     """Emit singular values in descending order and, if they are wanted, singular vectors.
 
-    The columns of the matrix, or of its transpose if it is wide, become orthogonal. A QR
-    factorization of these columns, the longest first, has the singular values on its diagonal, and
-    its orthogonal factor has the vectors, also those of singular values that are 0.
+    The columns of the matrix, or of its transpose if it is wide, become orthogonal: their lengths
+    are the singular values. A QR factorization of these columns, the longest first, has the vectors
+    in its orthogonal factor, also those of singular values that are 0.
     """
     f, (m, n), mode = group.f, group.dims("x_out"), group.characters["mode"]
     given = group.matrix(m, n)
@@ -99,7 +99,7 @@ def gesdd(group: Group) -> None:
     _, up, is_finite = _scaled(group, given, m, n)
     right = group.matrix(columns, columns if mode != "N" else 0)
     if mode != "N":
-        _set_unit(group, right, columns)
+        group.set_unit(right)
     _orthogonalize(group, a, right if mode != "N" else None, (rows, columns))
     lengths = group.matrix(columns)
 
@@ -163,8 +163,6 @@ def _ordered(group: Group, a: Matrix, ranks: Matrix, dims: tuple[Index, Index]) 
     """Emit the columns of a matrix in the order of their ranks, of each lane its own."""
     f, (rows, columns) = group.f, dims
     found = group.matrix(rows, columns)
-    wide = vector(I64, group.lanes)
-    lane = f.const(wide, range(group.lanes))
 
     def move(c: Value) -> None:
         step = f.splat(f.as_value(found.column_step), group.lanes)
@@ -172,8 +170,7 @@ def _ordered(group: Group, a: Matrix, ranks: Matrix, dims: tuple[Index, Index]) 
 
         def element(r: Value) -> None:
             vectors = f.add(column, f.splat(r, group.lanes))
-            at = f.add(f.mul(vectors, f.const(wide, group.lanes)), lane)
-            f.scatter(a.get(r, c), f.gep(found.data, at, group.real))
+            f.scatter(a.get(r, c), group.elements(found.data, vectors))
 
         f.for_range(rows, element)
 
@@ -218,7 +215,7 @@ def _sweep(group: Group, n: Index, rotate: Callable[[Value, Value], Value]) -> N
 
 def _in_any_lane(group: Group, mask: Value, turn: Callable[[], None]) -> Value:
     """Emit `turn()` if a mask holds in any lane; return whether it does."""
-    found = group.any_of(mask)
+    found = group.f.reduce("or", mask)
     group.f.if_(found, turn)
     return found
 
@@ -295,16 +292,6 @@ def _scaled(group: Group, a: Matrix, rows: Index, columns: Index) -> tuple[Value
 
     group.each(rows, columns, scale)
     return f.mul(size, down), up, is_finite
-
-
-def _set_unit(group: Group, a: Matrix, n: Index) -> None:
-    f = group.f
-
-    def element(r: Value, c: Value) -> None:
-        is_one = f.splat(f.icmp("eq", r, c), group.lanes)
-        a.put(f.select(is_one, group.const(1), group.const(0)), r, c)
-
-    group.each(n, n, element)
 
 
 def _ranks(group: Group, values: Matrix, n: Index, *, descending: bool) -> Matrix:
