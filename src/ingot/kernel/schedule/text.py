@@ -73,7 +73,8 @@ def _value(value: Any) -> str:
     if isinstance(value, Axis):
         return value.name
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_value, value))}]"
+        items: tuple[Any, ...] = value
+        return f"[{', '.join([_value(item) for item in items])}]"
     return str(value)
 
 
