@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 from textwrap import indent
-from typing import Any
+from typing import Any, cast
 
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.loop_schedule import (
@@ -73,8 +73,7 @@ def _value(value: Any) -> str:
     if isinstance(value, Axis):
         return value.name
     if isinstance(value, tuple):
-        items: tuple[Any, ...] = value
-        return f"[{', '.join([_value(item) for item in items])}]"
+        return f"[{', '.join([_value(item) for item in cast('tuple[Any, ...]', value)])}]"
     return str(value)
 
 
