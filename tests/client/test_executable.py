@@ -51,6 +51,7 @@ STAGES = {
     "hlo": "fusion(",
     "kernel_passes": "built: loop over",
     "kernel": "loop over",
+    "schedule": "chunk <",
     "llvm": "define",
     "llvm_optimized": "target triple",
     "assembly": "ret",

@@ -294,6 +294,11 @@ def test_inspection(fake: FakeDriver) -> None:
     assert kernel.strategy == "a block per row"
     assert ".visible .entry" in executable.as_text("ptx")
     assert "define ptx_kernel" in executable.as_text("llvm")
+    schedule = executable.as_text("schedule").splitlines()
+    assert schedule[0].startswith(f"{kernel.name}: a block per row")
+    assert [line[6:].split(": ")[0] for line in schedule if line.startswith("  not ")] == [
+        name for name, _ in kernel.refused
+    ]
     assert executable.in_avals[0].dtype == np.float32
     with pytest.raises(ingot.ExecutionError, match="stages: hlo_before"):
         executable.as_text("assembly")

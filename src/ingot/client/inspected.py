@@ -126,9 +126,10 @@ class InspectedProgram(Described, Generic[C]):
 
         Args:
             stage: one of `stages()`: "hlo_before" and "hlo" (before and after the passes),
-                "kernel_passes" (kernels as built, then after each kernel pass), "kernel", "llvm"
-                and "llvm_optimized" (kernels, then the host program), "assembly", "buffers"; of a
-                GPU "ptx" in place of "llvm_optimized" and "assembly".
+                "kernel_passes" (kernels as built, then after each kernel pass), "kernel",
+                "schedule" (how each kernel runs, and the strategies that refused it), "llvm" and
+                "llvm_optimized" (kernels, then the host program), "assembly", "buffers"; of a GPU
+                "ptx" in place of "llvm_optimized" and "assembly".
             operand_shapes: print HLO with the shape of each operand before its name.
 
         Raises:

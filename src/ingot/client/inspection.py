@@ -109,6 +109,7 @@ class Inspection(Generic[C]):
                 f"{name} {stage}: {text}" for name, stage, text in compiled.kernels.history()
             ),
             "kernel": compiled.kernels.text,
+            "schedule": compiled.kernels.schedules,
             "buffers": partial(assignment_text, compiled.assignment),
         }
 

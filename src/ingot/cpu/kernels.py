@@ -28,14 +28,16 @@ from ingot.cpu.library import (
     shared_addresses,
     subroutine_part,
 )
-from ingot.cpu.strategies.plans import CodePlan
+from ingot.cpu.strategies.plans import CodePlan, LoopCode
 from ingot.cpu.strategies.table import Planned, plan_kernel
+from ingot.cpu.strategies.text import plan_text
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.host.program_kernels import ProgramKernels
 from ingot.host.unsupported import with_origin
 from ingot.kernel.ir import Kernel, LoopKernel, general_kernel
 from ingot.kernel.schedule.decide import Refusal
+from ingot.kernel.schedule.verifier import verify_schedule
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import PLAIN, Optimization, compile_object
 from ingot.llvm.linking import map_objects
@@ -104,6 +106,8 @@ class KernelSet(ProgramKernels):
             return
         planned = plan_kernel(kernel, self.target)
         plan = planned.plan
+        if self.context.debug and isinstance(plan, LoopCode):
+            verify_schedule(plan.kernel, plan.schedule)
         if isinstance(plan, LibraryKernel):
             self.compiled[name] = CompiledKernel(
                 name, kernel, plan.emitted, None, plan.parts, planned.strategy, planned.refused
@@ -192,6 +196,17 @@ class KernelSet(ProgramKernels):
         """Return in words how the kernel of a fusion runs."""
         name = self.names[fusion]
         return "inside its loop" if name in self.inlined else self.compiled[name].strategy
+
+    def schedule(self, name: str) -> str:
+        """Return how the kernel of a name runs, and the strategies that refused it.
+
+        It is planned again, as it was when it was added.
+        """
+        if name in self.inlined:
+            return "inside its loop\n"
+        made = self.compiled[name]
+        planned = plan_kernel(made.kernel, self.target)
+        return plan_text(Planned(made.strategy, planned.plan, made.refused))
 
     def refused(self, fusion: Instruction) -> tuple[Refusal, ...]:
         """Return the strategies that do not take the kernel of a fusion, and why."""

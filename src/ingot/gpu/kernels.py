@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 from ingot.gpu.compiler import GpuKernel, emit_kernel, open_module
 from ingot.gpu.machine import GpuMachine, machine_of
+from ingot.gpu.schedule.decide import schedule_kernel
+from ingot.gpu.schedule.text import schedule_text
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
@@ -75,6 +77,11 @@ class GpuKernelSet(ProgramKernels):
     def refused(self, fusion: Instruction) -> tuple[tuple[str, str], ...]:
         """Return the strategies that refused the kernel of a fusion, and their reasons."""
         return self.of(fusion).refused
+
+    def schedule(self, name: str) -> str:
+        """Return how the kernel of a name runs, and the strategies that refused it."""
+        kernel = self._sources[name]
+        return schedule_text(kernel, schedule_kernel(kernel, self.machine))
 
     def bound(self, moved: int, flops: int, transcendentals: int) -> str:
         """Return "": what limits a kernel is unknown, since no model of a GPU was measured."""

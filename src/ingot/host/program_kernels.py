@@ -52,6 +52,10 @@ class ProgramKernels(ABC):
     def bound(self, moved: int, flops: int, transcendentals: int) -> str:
         """Return what limits a kernel: "memory", "compute", "latency"; "" if it is unknown."""
 
+    @abstractmethod
+    def schedule(self, name: str) -> str:
+        """Return how the kernel of a name runs, as text that begins with its strategy."""
+
     def lowered(self, fusion: Instruction) -> tuple[str, Kernel]:
         """Return the name and the kernel IR of a fusion's kernel.
 
@@ -66,6 +70,10 @@ class ProgramKernels(ABC):
         """Return the kernel IR of all kernels."""
         rows = self.sources.items()
         return "\n".join(f"{name}: {kernel_text(kernel)}" for name, kernel in rows)
+
+    def schedules(self) -> str:
+        """Return how all kernels run."""
+        return "\n".join(f"{name}: {self.schedule(name)}" for name in self.sources)
 
     def history(self) -> Iterator[tuple[str, str, str]]:
         """Yield name, stage and kernel IR of all kernels, as built and after each pass.

@@ -65,7 +65,21 @@ def loop_code(kernel: LoopKernel, target: TargetSpec, schedule: LoopSchedule) ->
     return LoopCode(kernel, KERNEL_WEIGHT + len(walk(kernel.exprs)), emit, target, schedule)
 
 
-def driver_code(kernel: ContractionKernel, target: TargetSpec, call: DriverCall) -> CodePlan:
+@record
+class ScheduledCode(CodePlan):
+    """Code of the kernel's own that is no loop kernel: what its schedule, a record, says."""
+
+    schedule: object
+
+
+@record
+class DriverCode(CodePlan):
+    """A driver of the library, with code of the kernel's own around it."""
+
+    call: DriverCall
+
+
+def driver_code(kernel: ContractionKernel, target: TargetSpec, call: DriverCall) -> DriverCode:
     """Return the plan of a kernel whose sums a driver of the library computes.
 
     Code of the kernel's own says where operands begin, or is the epilogue that takes the sums.
@@ -74,7 +88,7 @@ def driver_code(kernel: ContractionKernel, target: TargetSpec, call: DriverCall)
     def emit(module: ModuleBuilder, symbol: str) -> EmittedKernel:
         return call.with_code(module, symbol, kernel, target)
 
-    return CodePlan(kernel, KERNEL_WEIGHT, emit)
+    return DriverCode(kernel, KERNEL_WEIGHT, emit, call)
 
 
 def scheduled(
@@ -83,10 +97,10 @@ def scheduled(
     schedule: S,
     target: TargetSpec,
     weight: int,
-) -> CodePlan:
+) -> ScheduledCode:
     """Return the plan of a kernel that is emitted by its schedule."""
 
     def emit(module: ModuleBuilder, symbol: str) -> EmittedKernel:
         return emit_kernel(module, symbol, kernel, schedule, target)
 
-    return CodePlan(kernel, weight, emit)
+    return ScheduledCode(kernel, weight, emit, schedule)

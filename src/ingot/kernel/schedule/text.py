@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules as text: what `Executable.as_text("schedule")` shows, and `tests/kernel/schedules`.
+
+A loop schedule is written as the loops that run, outermost first::
+
+    lanes {
+      chunk < 8, each 300 of 2400 units
+      grid @0 < 300
+      grid @1 < 500, blocks of 64, vectors of 16
+      pass 0 over [@2 < 7]
+    }
+
+The first line names the strategy, with its own numbers; after the loops stand the attributes that
+are not the usual ones. Each piece of `Pieces` is a kernel in braces of its own. Other schedules are
+one line of their fields.
+
+Invariant: equal schedules of equal kernels have equal texts and different ones different texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from textwrap import indent
+from typing import Any, cast
+
+from ingot.kernel.ir import Axis, LoopKernel
+from ingot.kernel.schedule.loop_schedule import (
+    Effort,
+    GatheredRows,
+    LoopSchedule,
+    Pieces,
+    RowNest,
+    Strategy,
+)
+from ingot.kernel.schedule.shares import IN_ORDER
+from ingot.kernel.text import kernel_text
+
+
+def schedule_text(kernel: LoopKernel, schedule: LoopSchedule) -> str:
+    """Return the text of a loop kernel's schedule, several lines."""
+    strategy = schedule.strategy
+    lines = [f"{_head(strategy)} {{"]
+    lines += [f"  {line}" for line in _loops(kernel, schedule)]
+    if isinstance(strategy, Pieces):
+        lines += [indent(line, "  ") for line in _pieces(strategy)]
+    return "\n".join((*lines, "}\n"))
+
+
+def fields_text(name: str, schedule: Any) -> str:
+    """Return one line: `name` and the fields of a record that are not False, None or the default.
+
+    Args:
+        name: what the record is, or the strategy that it belongs to.
+        schedule: a record (`support.records`).
+    """
+    return " ".join((name, *_fields(schedule, ())))
+
+
+def _head(strategy: Strategy) -> str:
+    return " ".join((strategy.name, *_fields(strategy, ("cuts", "bands"))))
+
+
+def _fields(holder: Any, left_out: tuple[str, ...]) -> Iterator[str]:
+    for field in fields(holder):
+        value = getattr(holder, field.name)
+        said = value is not False and value is not None and value != field.default
+        if said and field.name not in left_out:
+            yield field.name if value is True else f"{field.name}={_value(value)}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Axis):
+        return value.name
+    if isinstance(value, tuple):
+        return f"[{', '.join([_value(item) for item in cast('tuple[Any, ...]', value)])}]"
+    return str(value)
+
+
+def _loops(kernel: LoopKernel, schedule: LoopSchedule) -> Iterator[str]:
+    blocked = _blocked(kernel, schedule)
+    yield f"chunk < {schedule.chunks}, each {schedule.grain} of {schedule.units} units"
+    for axis in kernel.grid:
+        text = f"grid {axis.name} < {axis.extent}"
+        if axis in blocked:
+            in_order = schedule.block == IN_ORDER
+            text += ", in order" if in_order else f", blocks of {schedule.block}"
+        if axis == schedule.vector_axis:
+            text += f", vectors of {schedule.lanes[0]}"
+        yield text
+    for number, item in enumerate(kernel.passes):
+        if item.axes:
+            axes = ", ".join(f"{axis.name} < {axis.extent}" for axis in item.axes)
+            text = f"pass {number} over [{axes}]"
+            own = schedule.vector_axis is None
+            yield f"{text}, vectors of {schedule.lanes[number]}" if own else text
+    yield from _attributes(schedule)
+
+
+def _blocked(kernel: LoopKernel, schedule: LoopSchedule) -> tuple[Axis, ...]:
+    """Return the axes that a unit has a block of."""
+    strategy = schedule.strategy
+    if isinstance(strategy, RowNest):
+        return strategy.axes[:1]
+    return kernel.grid[-2:-1] if isinstance(strategy, GatheredRows) else schedule.blocked_axes
+
+
+def _attributes(schedule: LoopSchedule) -> Iterator[str]:
+    if schedule.gather_bits:
+        yield f"gathers ahead by s{schedule.gather_bits}"
+    if schedule.large_buffers:
+        yield f"large buffers {', '.join(f'b{n}' for n in sorted(schedule.large_buffers))}"
+    if schedule.effort is not Effort.FULL:
+        yield f"effort {schedule.effort.value}"
+    if schedule.masks_all_blocks:
+        yield "masks all blocks"
+    if schedule.unrolls_passes:
+        yield "unrolls passes"
+
+
+def _pieces(strategy: Pieces) -> Iterator[str]:
+    for cut in strategy.cuts:
+        yield f"cut {cut.axis.name} at [{', '.join(map(str, cut.positions))}]"
+    for band in strategy.bands:
+        for loop in band.loops:
+            ranges = "".join(f" [{first}, {last}]" for first, last in band.ranges)
+            head = f"piece{ranges} from {loop.first}, {loop.length} long, vectors of {loop.lanes}"
+            yield f"{head}{', copies' * loop.copies}: {kernel_text(loop.kernel).rstrip()}"
