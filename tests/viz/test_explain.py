@@ -99,6 +99,7 @@ def test_each_kernel_has_its_code(report: ingot.Report) -> None:
     for kernel in report.programs[0].kernels:
         assert "ROOT" in kernel.hlo
         assert "contraction over" in kernel.kernel_ir
+        assert kernel.schedule.startswith(kernel.strategy)
         assert re.search(r"^define ", kernel.llvm_ir, re.MULTILINE)
     assert "tanh" in report.programs[0].kernels[0].hlo
     assert "tanh" not in report.programs[0].kernels[1].hlo

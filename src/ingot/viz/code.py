@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code of each kernel, cut out of the texts of its program: HLO, kernel IR, LLVM IR.
+"""The code of each kernel, out of the texts of its program: HLO, kernel IR, schedule, LLVM IR.
 
 Kernels share LLVM modules, and matrix products run in the library. The code of a kernel is the
 functions that the host program calls, with the names of library functions that they call.
@@ -36,6 +36,10 @@ class KernelTexts:
         """Return the kernel IR of a kernel."""
         made = self._kernels.compiled.get(name)
         return kernel_text(self._kernels.inlined[name] if made is None else made.kernel)
+
+    def schedule(self, name: str) -> str:
+        """Return how a kernel runs."""
+        return self._kernels.schedule(name)
 
     def llvm_ir(self, name: str) -> str:
         """Return the functions of a kernel."""

@@ -39,6 +39,7 @@ class KernelReport:
         seconds: time of one call if the program was run for the report, else None.
         roofline: share of this machine's limit (`client.roofline`) that it reached, else None.
         hlo, kernel_ir, llvm_ir: its code at three stages.
+        schedule: the loops that it runs as, or the library code.
     """
 
     number: int
@@ -61,6 +62,7 @@ class KernelReport:
     roofline: float | None
     hlo: str
     kernel_ir: str
+    schedule: str
     llvm_ir: str
 
 

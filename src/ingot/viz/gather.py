@@ -150,6 +150,7 @@ def _kernels(
             roofline=_roofline(kernel, times.get(kernel.fusion)),
             hlo=texts.hlo(site),
             kernel_ir=texts.kernel_ir(kernel.name),
+            schedule=texts.schedule(kernel.name),
             llvm_ir=texts.llvm_ir(kernel.name),
         )
         for number, (kernel, site) in enumerate(zip(executable.kernels, found, strict=True))

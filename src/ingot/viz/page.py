@@ -21,7 +21,7 @@ from ingot.viz.content import ProgramReport, ReportContent
 from ingot.viz.flame import execution_flame, flame_of
 
 TEMPLATE = "report.html.j2"
-CODE = ("hlo", "kernel_ir", "llvm_ir")
+CODE = ("hlo", "kernel_ir", "schedule", "llvm_ir")
 """The fields of a kernel that hold its code."""
 
 

@@ -2,7 +2,7 @@
 // What a click does: choose kernels, show their code, sort a table.
 "use strict";
 const programs = JSON.parse(document.getElementById("data").textContent);
-const STAGES = { hlo: "HLO", kernel_ir: "Kernel IR", llvm_ir: "LLVM IR" };
+const STAGES = { hlo: "HLO", kernel_ir: "Kernel IR", schedule: "Schedule", llvm_ir: "LLVM IR" };
 const MOST_LINKS = 12;
 let stage = "hlo";
 
