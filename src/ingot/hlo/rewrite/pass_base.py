@@ -124,6 +124,11 @@ class PassContext:
     )
     remarks: list[object] = field(default_factory=fresh(list[object]))
 
+    @property
+    def runs_all(self) -> bool:
+        """Whether no pass is left out: what is made is what any other compilation makes."""
+        return not self.disabled and self.pass_fuel is None
+
     def may_run(self, name: str, *, lowers: bool = False) -> bool:
         """Whether a pass may run now; takes one unit of pass fuel if so.
 
