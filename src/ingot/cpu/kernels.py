@@ -36,6 +36,7 @@ from ingot.host.program_kernels import ProgramKernels
 from ingot.host.unsupported import with_origin
 from ingot.kernel.ir import Kernel, LoopKernel, general_kernel
 from ingot.kernel.schedule.decide import Refusal, decide_loops
+from ingot.kernel.verifier import verify_kernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import map_objects
@@ -96,6 +97,7 @@ class KernelSet(ProgramKernels):
             if name not in self.inlined:
                 decided = decide_loops(loops, Vectors.of(self.target))
                 self.inlined[name] = InlinedKernel(loops, decided.schedule, decided.refused)
+                self._verify(decided.schedule.kernels, decided.schedule.strategy.name)
             return
         if name in self.compiled or name in self.pending:
             return
@@ -121,7 +123,10 @@ class KernelSet(ProgramKernels):
         The thread that waits for the last module compiles it: another one would first have to warm
         its memory and caches, which takes some milliseconds.
         """
-        groups = share_out(kernel_codes(self.pending), usable_cpus())
+        codes = kernel_codes(self.pending)
+        for function in codes:
+            self._verify(function.plan.kernels, self._planned[next(iter(function.users))].strategy)
+        groups = share_out(codes, usable_cpus())
         for group in groups:
             target = self.target
             module = ModuleBuilder.for_target("kernels", target, imports=True)
@@ -138,6 +143,11 @@ class KernelSet(ProgramKernels):
                         name, kernel, how, code, shared, planned.strategy, planned.refused
                     )
             self._jobs.append(self._job(code, begins=group is not groups[-1]))
+
+    def _verify(self, kernels: Iterable[Kernel], made_by: str) -> None:
+        """Verify kernels that no pass sees, in debug mode; the error names who made them."""
+        for kernel in kernels if self.context.debug else ():
+            verify_kernel(kernel, made_by)
 
     def _job(self, code: Code, *, begins: bool) -> Job:
         made = Later(partial(compile_object, code.text, self.target, code.how))

@@ -57,7 +57,8 @@ class GpuKernelSet(ProgramKernels):
         if name in self.kernels:
             return
         try:
-            made = emit_kernel(self._module, name, kernel, self.machine)
+            debug = bool(self.context.debug)
+            made = emit_kernel(self._module, name, kernel, self.machine, verifies=debug)
         except UnsupportedError as error:
             raise with_origin(error, fusion.attributes.calls) from error
         self.kernels[name], self._sources[name] = made, kernel

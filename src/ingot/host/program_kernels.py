@@ -19,6 +19,7 @@ from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Kernel
 from ingot.kernel.lowering import kernel_history, lower_fusion
 from ingot.kernel.text import kernel_text
+from ingot.kernel.verifier import verify_kernel
 from ingot.support.diagnostics import UnsupportedError
 
 
@@ -82,4 +83,6 @@ class ProgramKernels(ABC):
             kernel = lower_fusion(fused, self.context)
         except UnsupportedError as error:
             raise with_origin(error, fused) from error
+        if self.context.debug:
+            verify_kernel(kernel, "lowering")
         return f"k_{fingerprint(kernel)}", kernel

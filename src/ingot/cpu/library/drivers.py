@@ -50,6 +50,7 @@ from ingot.kernel.ir import (
     PlainConvolution,
     general_kernel,
 )
+from ingot.kernel.verifier import verify_kernel
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 
@@ -87,6 +88,8 @@ def match_winograd(request: Request) -> Driven:
 def match_direct(request: Request) -> Driven:
     """Return how the library sums a convolution directly."""
     kernel = side_by_side(_convolution(request), request.vectors)
+    if request.context.debug:
+        verify_kernel(kernel, "joined groups")
     return _convolved(request, kernel, direct_convolution, direct_call)
 
 

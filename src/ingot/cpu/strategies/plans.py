@@ -7,7 +7,7 @@ it chooses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from ingot.cpu.emit.drivers import DriverCall
@@ -49,6 +49,11 @@ class CodePlan:
     emit: Emit
     how: Optimization
 
+    @property
+    def kernels(self) -> Iterable[Kernel]:
+        """The kernels that emitters get: what is computed, and what a schedule made of it."""
+        return (self.kernel,)
+
 
 OF_EFFORT: Mapping[Effort, Optimization] = {
     Effort.FULL: PLAIN,
@@ -65,6 +70,11 @@ class LoopCode(CodePlan):
     kernel: LoopKernel
     target: TargetSpec
     schedule: LoopSchedule
+
+    @property
+    def kernels(self) -> Iterable[Kernel]:
+        """The loops, and the kernels that their schedule holds."""
+        return (self.kernel, *self.schedule.kernels)
 
 
 def loop_code(kernel: LoopKernel, target: TargetSpec, schedule: LoopSchedule) -> LoopCode:

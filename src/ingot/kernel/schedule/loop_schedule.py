@@ -239,6 +239,14 @@ class LoopSchedule:
     unrolls_passes: bool = False
 
     @property
+    def kernels(self) -> Iterator[LoopKernel]:
+        """The kernels that the strategy made of the scheduled one: pieces, the fold of parts."""
+        if isinstance(self.strategy, Pieces):
+            yield from (loop.kernel for loop in self.strategy.loops)
+        elif isinstance(self.strategy, SplitReduction) and self.strategy.fold is not None:
+            yield self.strategy.fold
+
+    @property
     def blocked_axes(self) -> tuple[Axis, ...]:
         """The axes whose positions are dealt out in blocks, and by lanes."""
         own = () if self.vector_axis is None else (self.vector_axis,)
