@@ -17,10 +17,12 @@ from ingot.formats.hlo_text import parse_hlo
 from ingot.gpu.compiler import compile_kernel, verify_stages
 from ingot.gpu.intrinsics import from_lane_xor
 from ingot.gpu.kernels import kernels_of, text_of
-from ingot.gpu.machine import machine_of
+from ingot.gpu.machine import MACHINES, RATES, machine_of
 from ingot.gpu.schedule.decide import schedule_kernel
 from ingot.gpu.schedule.in_order import owned
 from ingot.hlo.module import Module
+from ingot.host.kernel_info import kernel_info
+from ingot.host.sites import scheduled_fusions
 from ingot.kernel.evaluate import evaluate_kernel
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.verifier import verify_kernel
@@ -148,3 +150,22 @@ def test_the_kernels_of_launches_are_verified(name: str) -> None:
     with pytest.raises(InternalError, match="axis_name") as raised:
         verify_stages(replace(schedule, stages=(*schedule.stages[:-1], spoiled)))
     assert raised.value.diagnostic.pass_name == last.strategy.name
+
+
+def test_every_machine_has_rates() -> None:
+    assert set(RATES) == set(MACHINES)
+
+
+def test_kernels_say_what_limits_them() -> None:
+    """By the rates of the machine: a large product by its operations, other work by its bytes."""
+    body = """x = f32[4096,4096] parameter(0)
+  d = f32[4096,4096] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  y = f32[4096,4096] transpose(x), dimensions={1,0}
+  z = f32[3] parameter(1)
+  n = f32[3] negate(z)
+  ROOT t = (f32[4096,4096], f32[4096,4096], f32[3]) tuple(d, y, n)"""
+    module = _optimized(body)
+    kernels = kernels_of(module)
+    rows = [kernel_info(fusion, kernels) for fusion in scheduled_fusions(module)]
+    bounds = {row.opcodes[-1]: row.bound for row in rows}
+    assert bounds == {"dot": "compute", "transpose": "memory", "negate": "latency"}

@@ -210,9 +210,10 @@ class KernelSet(ProgramKernels):
         inlined = self.inlined.get(name)
         return self.compiled[name].refused if inlined is None else inlined.refused
 
-    def bound(self, moved: int, flops: int, transcendentals: int) -> str:
-        """Return what limits a kernel: "memory", "compute" or "latency"."""
-        return MachineModel.of(self.target).bound(moved, flops, transcendentals)
+    @property
+    def model(self) -> MachineModel:
+        """The rates of the target, by the table of CPUs."""
+        return MachineModel.of(self.target)
 
     def imports(self) -> dict[str, int]:
         """Return the addresses of every kernel function that a host program may call."""

@@ -20,6 +20,7 @@ from ingot.host.program_kernels import ProgramKernels
 from ingot.host.unsupported import with_origin
 from ingot.kernel.ir import Buffer, Kernel
 from ingot.llvm.jit import assembly
+from ingot.llvm.machine_model import Roofline
 from ingot.passes.buffers.packing import aligned
 from ingot.support.diagnostics import UnsupportedError
 
@@ -77,9 +78,10 @@ class GpuKernelSet(ProgramKernels):
         """Return the strategies that refused the kernel of a fusion, and their reasons."""
         return self.of(fusion).refused
 
-    def bound(self, moved: int, flops: int, transcendentals: int) -> str:
-        """Return "": what limits a kernel is unknown, since no model of a GPU was measured."""
-        return ""
+    @property
+    def model(self) -> Roofline:
+        """The rates of the machine, by the table of GPUs."""
+        return self.machine.rates
 
     @property
     def scratch_bytes(self) -> int | Dim:

@@ -20,6 +20,7 @@ from ingot.kernel.ir import Kernel
 from ingot.kernel.lowering import kernel_history, lower_fusion
 from ingot.kernel.text import kernel_text
 from ingot.kernel.verifier import verify_kernel
+from ingot.llvm.machine_model import Roofline
 from ingot.support.diagnostics import UnsupportedError
 
 
@@ -49,9 +50,10 @@ class ProgramKernels(ABC):
     def refused(self, fusion: Instruction) -> tuple[tuple[str, str], ...]:
         """Return the strategies that refused the kernel of a fusion, and their reasons."""
 
+    @property
     @abstractmethod
-    def bound(self, moved: int, flops: int, transcendentals: int) -> str:
-        """Return what limits a kernel: "memory", "compute", "latency"; "" if it is unknown."""
+    def model(self) -> Roofline:
+        """The rates of what the kernels run on."""
 
     def lowered(self, fusion: Instruction) -> tuple[str, Kernel]:
         """Return the name and the kernel IR of a fusion's kernel.
