@@ -13,6 +13,7 @@ import tempfile
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -137,6 +138,23 @@ TEST_SHARE = {
 }
 """Generated tables: `make test` runs one case in so many, `make test-all` each."""
 
+VERIFIED = (
+    "cpu/test_box_copies.py",
+    "cpu/test_gathers_ahead.py",
+    "cpu/test_library.py",
+    "cpu/test_pieces.py",
+    "cpu/test_row_nests.py",
+    "cpu/test_sort_network.py",
+    "cpu/test_split_folds.py",
+    "cpu/test_staged_updates.py",
+    "cpu/test_strategies.py",
+    "cpu/test_tiles.py",
+    "cpu/test_topk.py",
+    "cpu/test_transposed_rows.py",
+)
+"""Files whose programs are compiled in debug mode: modules and kernels are verified at every step.
+Each takes less than a second more for it."""
+
 LONG_FIRST = (
     "project/test_demo.py",
     "frontends/jax/test_sharded_training.py",
@@ -249,6 +267,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("gpu") is not None:
             item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def _verified(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile in debug mode in the files of `VERIFIED`, without its log."""
+    if request.path.relative_to(_HERE).as_posix() not in VERIFIED:
+        return
+    from ingot.client import compilation
+
+    def checked(*switches: Any) -> Any:
+        context = default(*switches)
+        context.debug, context.verify_each = 1, True
+        return context
+
+    default = compilation.default_context
+    monkeypatch.setattr(compilation, "default_context", checked)
 
 
 @pytest.fixture

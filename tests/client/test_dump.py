@@ -19,7 +19,7 @@ from ingot.client.memory_report import memory_usage_report
 from ingot.client.staged import StagedExecutable
 from ingot.formats.hlo_proto import parse_snapshot
 from ingot.formats.load import load
-from ingot.support import xla_flags
+from ingot.support import flags, xla_flags
 
 TEXT = """HloModule some.program
 add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
@@ -216,3 +216,27 @@ def test_the_memory_report_of_symbolic_sizes() -> None:
     text = memory_usage_report(executable.assignment)
     assert "symbolic; allocation" in text
     assert "size 4*n, parameter 0" in text
+
+
+def test_kernel_passes_are_dumped_as_passes_of_modules_are(tmp_path: Path) -> None:
+    text = (
+        "HloModule some.program ENTRY e { x = f32[4,8] parameter(0) ROOT y = f32[4,8] negate(x) }"
+    )
+    flags = f"--xla_dump_to={tmp_path} --xla_dump_hlo_pipeline_re=^kernel$ --xla_dump_hlo_as_dot"
+    executable = ingot.compile(text, switches=xla_flags.parse(flags))
+    prefix = "module_0000.some.program."
+    files = {file.name.removeprefix(prefix): file for file in tmp_path.iterdir()}
+    start = "0000.kernel.fused_loop.start.before_known-indices.txt"
+    after = "0001.kernel.fused_loop.after_collapse-axes.txt"
+    assert _passes(files) == {start, after}
+    assert files[start].read_text().startswith("loop over [@0 < 4, @1 < 8] {")
+    assert executable.as_text("kernel").endswith(f": {files[after].read_text()}")
+
+
+def test_the_log_has_kernel_passes(capfd: pytest.CaptureFixture[str]) -> None:
+    text = "HloModule m ENTRY e { x = f32[4,8] parameter(0) ROOT y = f32[4,8] negate(x) }"
+    with flags.override(flags.DEBUG, 4):
+        ingot.compile(text)
+    logged = capfd.readouterr().err
+    assert "pass.run name=collapse-axes changed=True" in logged
+    assert "] loops 0001.kernel.fused_loop.after_collapse-axes\nloop over [@0 < 32] {" in logged

@@ -14,7 +14,8 @@ from ingot.client.executable import Executable
 from ingot.formats.hlo_text import parse
 from ingot.hlo.dim import Dim, evaluate
 from ingot.hlo.module import Alias
-from ingot.llvm.jit import SHORT, Optimization, compile_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.optimization import SHORT, Optimization
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import ExecutionError, UnsupportedError, VerifyError
 

@@ -8,12 +8,15 @@ import gc
 import numpy as np
 import pytest
 
-from ingot.client import compile
+from ingot.client import compile, timings
 from ingot.client.profile import Profiler
 from ingot.client.staged import StagedExecutable
 from ingot.formats.hlo_text import parse
+from ingot.llvm.machine_model import MachineModel
+from ingot.llvm.target import TargetSpec
 from ingot.runtime.recording import recorder
 from ingot.support.diagnostics import ResourceError
+from ingot.support.records import replace
 
 STRAIGHT = """HloModule straight
 
@@ -144,3 +147,46 @@ ENTRY main {
     calls = {row.site.opcodes: row.calls for row in profile.rows()}
     assert calls == dict.fromkeys([kernel.opcodes for kernel in staged.kernels], 3)
     assert ("iota", "exponential") in calls
+
+
+SYMBOLIC = """HloModule symbolic
+ENTRY main { x = f32[?n,8] parameter(0)  y = f32[8,?n] parameter(1)  s = f32[?n,8] sine(x)
+  ROOT r = (f32[?n,8], f32[8,?n]) tuple(s, y) }
+"""
+
+
+def test_the_limit_of_a_kernel_is_known_at_the_sizes_of_a_run() -> None:
+    executable = compile(parse(SYMBOLIC))
+    (kernel,) = (one for one in executable.kernels if "sine" in one.opcodes)
+    assert kernel.bound == ""
+    small, large = kernel.at({"n": 1}), kernel.at({"n": 1 << 24})
+    assert (small.bytes_read, small.bytes_written, small.transcendentals) == (32, 32, 8)
+    assert (small.bound, large.bound != "latency") == ("latency", True)
+    assert kernel.at({"m": 1}) == kernel
+    x, y = np.ones((3000, 8), np.float32), np.ones((8, 3000), np.float32)
+    rows = {row.site.name: row for row in executable.profile(x, y, runs=2).rows()}
+    row = rows[kernel.fusion]
+    assert row.site.bytes == 2 * x.nbytes
+    assert row.bound == kernel.at({"n": 3000}).bound != ""
+    assert row.roofline is not None
+    assert row.roofline > 0
+
+
+def test_rows_have_their_share_of_the_roofline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shortest time by the rates of this machine, over the one that the shortest call took."""
+    model = replace(MachineModel.of(TargetSpec.host()), bytes_per_second=1e9, flops_per_second=1e12)
+    monkeypatch.setattr(timings, "measured_machine", lambda: model)
+    profile = compile(parse(STRAIGHT)).profile(np.eye(32, dtype=np.float32), runs=3)
+    for row in profile.rows():
+        assert row.roofline == pytest.approx(row.site.bytes / 1e9 / row.shortest)
+    (call,) = compile(parse(CALL)).profile(np.eye(4, dtype=np.float32)).rows()[:1]
+    assert (call.bound, call.roofline) == ("", None)
+
+
+def test_unknown_sizes_have_no_limit() -> None:
+    """A recording of any programs does not know which sizes they were called with."""
+    executable = compile(parse(SYMBOLIC))
+    with Profiler() as profiler:
+        executable(np.ones((5, 8), np.float32), np.ones((8, 5), np.float32))
+    for row in profiler.profile.rows():
+        assert (row.bound, row.roofline) == ("", None)

@@ -19,8 +19,9 @@ from ingot.kernel.sort.network import batcher
 from ingot.kernel.sort.sort import BLOCK, MAX_PARTS
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import SHORT, compile_object
+from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
+from ingot.llvm.optimization import SHORT
 from ingot.llvm.target import TargetSpec, host_levels
 from ingot.native.functions import exported_for
 from ingot.native.module import Translation

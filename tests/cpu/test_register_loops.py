@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from tests.support.against_evaluator import agrees
 
+import ingot
 from ingot.formats.hlo_text import parse
 from ingot.hlo.dtype import dtype
 
@@ -293,3 +294,19 @@ ENTRY e {
     assert "<8 x float>" in loop
     assert "masked.store" not in loop
     assert "alloca" not in loop
+
+
+def test_kernels_of_loops_keep_their_reasons():
+    """A small kernel is scheduled once, before anything is emitted, and says what refused it."""
+    program = ingot.compile(SWAP)
+    kernels = program.inspection.compiled.kernels
+    assert kernels.inlined
+    for kernel in program.kernels:
+        assert kernel.strategy == "inside its loop"
+        made = kernels.inlined[kernel.name]
+        assert made.schedule.chunks == 1
+        assert kernel.refused == made.refused
+        assert (
+            dict(kernel.refused)["split reduction"]
+            == "it is not one reduction, with what follows it"
+        )

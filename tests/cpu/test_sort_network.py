@@ -9,6 +9,7 @@ import pytest
 import ingot
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse_hlo
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.kernel.sort.network import batcher, neighbours
 
 LESS = "ROOT r = pred[] compare(a, b), direction=LT"
@@ -136,3 +137,12 @@ def test_networks_sort(count: int) -> None:
             for low, high in network:
                 row[low], row[high] = min(row[low], row[high]), max(row[low], row[high])
             assert row == sorted(row)
+
+
+def test_networks_go_through_the_kernel_passes_of_their_compilation() -> None:
+    module = text("s32", (5, 3), 0, LESS)
+    kept = PassContext(disabled=frozenset({"narrow-indices"}))
+    ingot.compile(module, context=kept)
+    names = [row.name for row in kept.timings if row.pipeline == "kernel"]
+    assert names
+    assert "narrow-indices" not in names

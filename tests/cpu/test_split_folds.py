@@ -7,6 +7,14 @@ import pytest
 import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.dtype import dtype as element_type
+from ingot.kernel.evaluate import evaluate_kernel
+from ingot.kernel.ir import LoopKernel
+from ingot.kernel.lowering import lower_fusion
+from ingot.kernel.schedule.decide import schedule_loops
+from ingot.kernel.schedule.loop_schedule import SplitReduction
+from ingot.kernel.verifier import verify_kernel
+from ingot.llvm.machine_model import Vectors
+from ingot.llvm.target import TargetSpec
 from ingot.runtime.native import native_runtime
 
 SIZE = 1 << 20
@@ -144,3 +152,40 @@ def test_what_comes_after_a_fold_keeps_it_out_of_the_library():
     x = np.ones(SIZE, np.float32)
     assert program(x, x) == -SIZE
     assert "fold_" not in str(program.artifact.host)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_shared"),
+    [
+        ("ROOT r = f32[] reduce(x, s), dimensions={0}, to_apply=fold", True),
+        (
+            "t = f32[] reduce(x, s), dimensions={0}, to_apply=fold\n  ROOT r = f32[] sqrt(t)",
+            False,
+        ),
+    ],
+)
+def test_the_schedule_says_who_folds_the_parts(body: str, is_shared: bool) -> None:
+    kernel = lower_fusion(
+        ingot.parse_hlo(f"""HloModule m
+        fold {{
+          a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT c = f32[] maximum(a, b)
+        }}
+        ENTRY e {{
+          x = f32[{SIZE}] parameter(0)
+          s = f32[] constant(-inf)
+          {body}
+        }}""").entry
+    )
+    assert isinstance(kernel, LoopKernel)
+    split = schedule_loops(kernel, Vectors.of(TargetSpec.host())).strategy
+    assert isinstance(split, SplitReduction)
+    assert (split.fold is not None) == is_shared
+    if split.fold is not None:
+        verify_kernel(split.fold)
+        # It folds any number of parts, whatever they were computed from.
+        (count,) = split.fold.parameters
+        parts = np.array([1, -0.0, 7, np.inf, 3], np.float32)
+        memory = [parts, np.zeros(1, np.float32)]
+        assert evaluate_kernel(split.fold, memory, {count: 5}) == [np.inf]

@@ -10,9 +10,12 @@ import ingot
 from ingot.cpu.strategies.plans import LoopCode
 from ingot.cpu.strategies.request import Request
 from ingot.cpu.strategies.table import STRATEGIES, plan_kernel
-from ingot.kernel.ir import Kernel, general_kernel
+from ingot.kernel.ir import Kernel, LoopKernel, general_kernel
 from ingot.kernel.lowering import lower_fusion
+from ingot.kernel.schedule import decide
 from ingot.llvm.target import TargetSpec
+from ingot.support.diagnostics import InternalError
+from ingot.support.records import replace
 
 WINDOW = "window={size=3x3 pad=1_1x1_1}"
 IMAGES = "x = f32[2,12,12,64] parameter(0)"
@@ -156,3 +159,56 @@ def test_kernels_keep_their_reasons():
     assert reasons["library iota"] == "it does more than write the positions of an axis"
     assert reasons["square tiles"].startswith("not 1 to 4 loads go across the lanes")
     assert reasons["split reduction"] == "it is not one reduction, with what follows it"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_strategies_make_is_valid(name: str) -> None:
+    """In debug mode the kernels that no pass sees are verified: `tests.conftest.VERIFIED`."""
+    helper, body = PROGRAMS[name]
+    target = TargetSpec.at_level("avx512" if name == "box copies" else "avx2")
+    executable = ingot.compile(f"HloModule m\n\n{helper}\n\nENTRY e {{ {body} }}", target=target)
+    assert executable.inspection.context.debug == 1
+    assert name in (executable.kernels[0].strategy, "loops")
+
+
+SUM = (
+    f"HloModule m {ADD} ENTRY e {{ x = f32[1048576] parameter(0)  y = f32[1048576] exponential(x)"
+    "  z = f32[] constant(0)  ROOT r = f32[] reduce(y, z), dimensions={0}, to_apply=add }"
+)
+PADDED = (
+    "HloModule m ENTRY e { x = f32[300,300] parameter(0)  z = f32[] constant(1)"
+    "  p = f32[302,302] pad(x, z), padding=1_1x1_1  ROOT r = f32[302,302] exponential(p) }"
+)
+
+
+def _is_unnamed(kernel: LoopKernel) -> LoopKernel:
+    """Return a kernel whose axes have the names of sizes, which is not valid."""
+    first, *rest = kernel.passes
+    axes = tuple(replace(axis, name=axis.name[1:]) for axis in first.axes)
+    grid = tuple(replace(axis, name=axis.name[1:]) for axis in kernel.grid)
+    return replace(kernel, grid=grid, passes=(replace(first, axes=axes), *rest))
+
+
+@pytest.mark.parametrize(
+    ("text", "made", "by"),
+    [(SUM, "plain_fold", "split reduction"), (PADDED, "bands_of", "pieces")],
+)
+def test_kernels_that_schedules_hold_are_verified(
+    text: str, made: str, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = getattr(decide, made)
+
+    def wrong(*given):
+        found = right(*given)
+        if isinstance(found, LoopKernel):
+            return _is_unnamed(found)
+        band, *rest = found
+        loop, *others = band.loops
+        spoiled = replace(loop, kernel=_is_unnamed(loop.kernel))
+        return (replace(band, loops=(spoiled, *others)), *rest)
+
+    monkeypatch.setattr(decide, made, wrong)
+    with pytest.raises(InternalError, match="axis_name") as raised:
+        ingot.compile(text, target=TargetSpec.at_level("avx2"))
+    assert raised.value.diagnostic.code == "INGOT0932"
+    assert raised.value.diagnostic.pass_name == by

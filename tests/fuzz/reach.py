@@ -2,7 +2,7 @@
 """What cases reached of the compiler, by kind: rules, passes, strategies, templates, functions.
 
 * *rules* of rewriting that fired, by name;
-* *passes* of the pipeline that changed a module;
+* *passes* that changed a module, or a kernel;
 * *strategies*: choices of `kernel/` (`tests.fuzz.choices`);
 * *templates*: choices of `cpu/`, math functions with the type they were emitted for, and the public
   functions of emitters and of the library;
@@ -31,7 +31,7 @@ from typing import Any
 from tests.fuzz import choices
 
 import ingot
-from ingot.hlo.rewrite import driver, runner
+from ingot.hlo.rewrite import driver, pass_runner
 from ingot.hlo.rewrite.pass_base import Firing, PassTiming
 
 KINDS = ("rules", "passes", "strategies", "templates", "functions")
@@ -52,7 +52,7 @@ class Reach:
         self._functions = functions
         self._codes: set[CodeType] = set()
         driver.Firing = self._fired  # type: ignore[misc,assignment]
-        runner.PassTiming = self._timed  # type: ignore[misc,assignment]
+        pass_runner.PassTiming = self._timed  # type: ignore[misc,assignment]
         choices.watch(self._chosen)
         _watch_math(self._found["templates"].add)
 
@@ -128,8 +128,9 @@ def _rules() -> Iterator[str]:
 def _passes() -> list[str]:
     from ingot.cpu.pipeline import PIPELINE
     from ingot.hlo.rewrite.pass_base import passes_of
+    from ingot.kernel.loop.pipeline import KERNEL_PASSES
 
-    return list(dict.fromkeys(item.name for item in passes_of(PIPELINE)))
+    return list(dict.fromkeys(item.name for item in (*passes_of(PIPELINE), *KERNEL_PASSES)))
 
 
 def _strategies() -> list[str]:

@@ -14,18 +14,22 @@ from tests.gpu.simt import Emulation
 import ingot
 from ingot.__main__ import main
 from ingot.formats.hlo_text import parse_hlo
-from ingot.gpu.compiler import compile_kernel
+from ingot.gpu.compiler import compile_kernel, verify_stages
 from ingot.gpu.intrinsics import from_lane_xor
 from ingot.gpu.kernels import kernels_of, text_of
-from ingot.gpu.machine import machine_of
+from ingot.gpu.machine import MACHINES, RATES, machine_of
+from ingot.gpu.schedule.decide import schedule_kernel
 from ingot.gpu.schedule.in_order import owned
 from ingot.hlo.module import Module
+from ingot.host.kernel_info import kernel_info
+from ingot.host.sites import scheduled_fusions
 from ingot.kernel.evaluate import evaluate_kernel
-from ingot.kernel.ir import LoopKernel
+from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.verifier import verify_kernel
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.support.diagnostics import InternalError, UnsupportedError
+from ingot.support.records import replace
 
 MLP = """x = f32[50,30] parameter(0)
   w = f32[30,40] parameter(1)
@@ -128,3 +132,40 @@ def test_opt_prints_both_stages(tmp_path: Path, capfdbinary: pytest.CaptureFixtu
     for stage, word in (("ptx", b".visible .entry"), ("gpu_llvm", b"define ptx_kernel")):
         assert main(["opt", str(path), f"--stage={stage}"]) == 0
         assert capfdbinary.readouterr().out.count(word) == 2
+
+
+@pytest.mark.parametrize("name", ["sum of everything", "matmul of a long sum", "long scatter-add"])
+def test_the_kernels_of_launches_are_verified(name: str) -> None:
+    """What a schedule makes of a kernel for one of several launches is valid, or the error says."""
+    schedule = schedule_kernel(program(KERNELS[name].body).kernel, machine_of())
+    assert len(schedule.stages) > 1
+    verify_stages(schedule)
+    last = schedule.stages[-1]
+    kernel = last.kernel
+    assert isinstance(kernel, LoopKernel)
+    grid = tuple(replace(axis, name=f"n{number}") for number, axis in enumerate(kernel.grid))
+    if not grid:
+        grid = (Axis("n", 1),)
+    spoiled = replace(last, kernel=replace(kernel, grid=grid))
+    with pytest.raises(InternalError, match="axis_name") as raised:
+        verify_stages(replace(schedule, stages=(*schedule.stages[:-1], spoiled)))
+    assert raised.value.diagnostic.pass_name == last.strategy.name
+
+
+def test_every_machine_has_rates() -> None:
+    assert set(RATES) == set(MACHINES)
+
+
+def test_kernels_say_what_limits_them() -> None:
+    """By the rates of the machine: a large product by its operations, other work by its bytes."""
+    body = """x = f32[4096,4096] parameter(0)
+  d = f32[4096,4096] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  y = f32[4096,4096] transpose(x), dimensions={1,0}
+  z = f32[3] parameter(1)
+  n = f32[3] negate(z)
+  ROOT t = (f32[4096,4096], f32[4096,4096], f32[3]) tuple(d, y, n)"""
+    module = _optimized(body)
+    kernels = kernels_of(module)
+    rows = [kernel_info(fusion, kernels) for fusion in scheduled_fusions(module)]
+    bounds = {row.opcodes[-1]: row.bound for row in rows}
+    assert bounds == {"dot": "compute", "transpose": "memory", "negate": "latency"}

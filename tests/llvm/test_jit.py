@@ -9,8 +9,9 @@ import pytest
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.cache import ObjectCache
 from ingot.llvm.elf import ElfObject
-from ingot.llvm.jit import Optimization, assembly, compile_object, optimized_ir
+from ingot.llvm.jit import assembly, compile_object, optimized_ir
 from ingot.llvm.linking import link_object
+from ingot.llvm.optimization import Optimization
 from ingot.llvm.target import CPU_LEVELS, TargetSpec
 from ingot.llvm.types import F32, F64, I32, I64, PTR, VOID, vector
 from ingot.support.diagnostics import InternalError

@@ -5,7 +5,8 @@ import pytest
 
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.elf import ElfObject
-from ingot.llvm.jit import Optimization, compile_object
+from ingot.llvm.jit import compile_object
+from ingot.llvm.optimization import Optimization
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, I1, I16, I32, PTR, VOID, vector
 from ingot.llvm.values import known_lanes

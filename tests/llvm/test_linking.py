@@ -6,8 +6,9 @@ import gc
 from pathlib import Path
 
 from ingot.llvm import linking
-from ingot.llvm.jit import Optimization, compile_object
+from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
+from ingot.llvm.optimization import Optimization
 from ingot.llvm.target import TargetSpec
 
 HOST = TargetSpec.host()

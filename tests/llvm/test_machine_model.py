@@ -7,7 +7,7 @@ from ingot.llvm.machine_model import TRANSCENDENTAL_FLOPS, MachineModel, Vectors
 from ingot.llvm.target import TargetSpec
 
 MODEL = MachineModel(
-    Vectors(bits=256, registers=16),
+    vectors=Vectors(bits=256, registers=16),
     cores=1,
     bytes_per_second=1e9,
     flops_per_second=1e10,

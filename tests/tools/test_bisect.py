@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pytest
 
+import ingot
 import ingot.tools.bisect as bisect
 from ingot.__main__ import main
 from ingot.hlo.builder import Builder
@@ -119,6 +120,35 @@ def test_a_kernel_pass_may_be_to_blame(
     printed = capsys.readouterr().out
     assert "kernel pass 2, negate-stores, changes what a kernel means" in printed
     assert "output 0 differs in" in printed
+
+
+NETWORK = """HloModule network
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=LT, type=TOTALORDER
+}
+ENTRY main {
+  x = f32[5,3] parameter(0)
+  ROOT r = f32[5,3] sort(x), dimensions={0}, to_apply=less
+}
+"""
+
+
+def test_a_kernel_pass_of_a_network_may_be_to_blame(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loops that a strategy builds go through the same passes; code that is kept hides none."""
+    path = tmp_path / "network.hlo"
+    path.write_text(NETWORK)
+    (kernel,) = ingot.compile(NETWORK).kernels
+    assert kernel.strategy == "sorting network"
+    first, *others = KERNEL_PASSES
+    wrong = KernelPass("negate-stores", _negated)
+    monkeypatch.setattr(pipeline, "KERNEL_PASSES", (first, wrong, *others))
+    assert main(["bisect", str(path)]) == 1
+    printed = capsys.readouterr().out
+    assert "kernel pass 2, negate-stores, changes what a kernel means" in printed
 
 
 def test_without_kernel_passes_machine_code_may_still_be_to_blame(

@@ -368,7 +368,7 @@ def test_opt_prints_what_each_kernel_pass_changed(
     flags = ["opt", str(path), "--print-changed", "-o", str(kept)]
     assert main([*flags, "--stage=kernel"]) == 0
     printed = capsys.readouterr().out
-    assert "collapse-axes (kernel k_" in printed
+    assert "collapse-axes (kernel fused_loop) ***" in printed
     assert "\n-    b1[128*@0+16*@1+@2] = v1\n+    b1[@0] = v1\n" in printed
     assert main([*flags, "--stage=hlo"]) == 0
     assert "collapse-axes" not in capsys.readouterr().out
@@ -463,5 +463,5 @@ def test_debug_levels_show_modules_and_code(
 
     assert shown(1) == {"compiled"}
     assert shown(2) - shown(1) == {"pass.run", "kernel"}
-    assert shown(4) - shown(3) == {"module"}
+    assert shown(4) - shown(3) == {"module", "loops"}
     assert shown(5) - shown(4) == {"buffers", "kernels", "llvm"}

@@ -37,12 +37,12 @@ from ingot.cpu.compiler import CpuProgram, compile_module, host_code
 from ingot.hlo.module import Module
 from ingot.hlo.verifier import verify
 from ingot.host.placed import PlacedModule
-from ingot.host.program import HOST_PROGRAM
 from ingot.host.sizes import plan_sizes
 from ingot.llvm.elf import ElfObject
 from ingot.llvm.isolated import end_child
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import LIBRARY_SYMBOLS
+from ingot.llvm.optimization import HOST_PROGRAM
 from ingot.llvm.shared_library import link_shared
 from ingot.llvm.target import TargetSpec
 from ingot.runtime.program import storage_of

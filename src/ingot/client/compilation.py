@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ingot.client.dump import AFTER, BEFORE, Dump, print_module
+from ingot.client.dump import AFTER, BEFORE, Dump, print_module, subject_text
 from ingot.client.executable import Executable
 from ingot.client.inspection import CpuInspection
 from ingot.client.memory_report import memory_usage_report
@@ -185,14 +185,17 @@ def _dump_texts(
     dump.formats(AFTER, executable.module)
 
 
-def _after_pass(dump: Dump) -> Callable[[PassStage, Module], None] | None:
-    """Return a callback for the module after each pass; None if no dump of it was asked for."""
+def _after_pass(dump: Dump) -> Callable[[PassStage, object], None] | None:
+    """Return a callback for the module or kernel after each pass; None if none is dumped."""
     if not enabled(Level.PROGRAM):
         return dump.stage if dump.active else None
 
-    def show(stage: PassStage, module: Module) -> None:
-        dump.stage(stage, module)
-        log_text(Level.PROGRAM, f"module {stage}", lambda: print_module(module))
+    def show(stage: PassStage, subject: object) -> None:
+        dump.stage(stage, subject)
+        if isinstance(subject, Module):
+            log_text(Level.PROGRAM, f"module {stage}", lambda: print_module(subject))
+        else:
+            log_text(Level.PROGRAM, f"loops {stage}", lambda: subject_text(subject))
 
     return show
 

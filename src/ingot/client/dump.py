@@ -9,7 +9,8 @@ Files, each as `module_0001.NAME.SUFFIX`:
 * `before_optimizations.txt` and `cpu_after_optimizations.txt`, with `.dot`, `.html` and `.hlo.pb`
   (`.hlo.pb.gz`) beside them where `--xla_dump_hlo_as_dot`, `_html` and `_proto` ask for these;
 * `0002.PIPELINE.after_A.txt` after the passes that `--xla_dump_hlo_pass_re` and
-  `--xla_dump_hlo_pipeline_re` match, in the same formats;
+  `--xla_dump_hlo_pipeline_re` match, in the same formats; kernel passes are the pipeline "kernel",
+  and write the text of one kernel: `0001.kernel.FUSION.after_A.txt`;
 * `cpu_after_optimizations-buffer-assignment.txt` and `…-memory-usage-report.txt`;
 * `kernels.txt`, `ir-no-opt.ll`, `ir-with-opt.ll`: the kernels, and LLVM IR on both sides of LLVM;
 * `execution_0000.hlo_snapshot.pb` of each execution, where `--xla_dump_hlo_snapshots` asks for it
@@ -28,6 +29,8 @@ from pathlib import Path
 
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Stage
+from ingot.kernel.ir import LoopKernel
+from ingot.kernel.text import kernel_text
 from ingot.support.diagnostics import ResourceError
 from ingot.support.lazy import function_at_home
 from ingot.support.xla_flags import STANDARD_OUTPUT, XlaFlags
@@ -39,6 +42,14 @@ BEFORE, AFTER = "before_optimizations", "cpu_after_optimizations"
 """XLA's names of a module before and after all passes."""
 
 _numbers = itertools.count()
+
+
+def subject_text(subject: object) -> str:
+    """Return the text of what passes run on: a module, or the loops of a kernel."""
+    if isinstance(subject, Module):
+        return print_module(subject)
+    assert isinstance(subject, LoopKernel), "passes run on modules and on loops"
+    return kernel_text(subject)
 
 
 class Dump:
@@ -123,8 +134,12 @@ class Dump:
                 hint="give --xla_dump_to (INGOT_DUMP_TO) a folder that can be written",
             ) from error
 
-    def stage(self, stage: Stage, module: Module) -> None:
-        """Write the module between two passes, if one of them is dumped."""
+    def stage(self, stage: Stage, subject: object) -> None:
+        """Write the module or kernel between two passes, if one of them is dumped."""
         wanted = (name for name in (stage.after, stage.before) if name)
-        if any(self._flags.dumps_pass(name, stage.pipeline) for name in wanted):
-            self.module(str(stage), module)
+        if not any(self._flags.dumps_pass(name, stage.pipeline) for name in wanted):
+            return
+        if isinstance(subject, Module):
+            self.module(str(stage), subject)
+        else:
+            self.text(f"{stage}.txt", lambda: subject_text(subject))

@@ -18,7 +18,7 @@ from ingot.artifact.facts import Facts, MemoryAnalysis
 from ingot.client.analyses import Described
 from ingot.client.compiled import C
 from ingot.client.options import AnyStage
-from ingot.client.profile import Profile, profile_of
+from ingot.client.profile import Profile, profile_of, sizes_of
 from ingot.hlo.module import Module
 from ingot.support.timing import PhaseTimer
 
@@ -50,10 +50,12 @@ class InspectedProgram(Described, Generic[C]):
     def profile(self, *args: Any, runs: int = 1) -> Profile:
         """Run the program on arguments, `runs` times, and return when each kernel ran.
 
+        The work of kernels, and so what limits them, is that of these arguments' sizes.
+
         Raises:
             ResourceError: INGOT0412, another profile is being recorded.
         """
-        return profile_of(partial(self, *args), runs)
+        return profile_of(partial(self, *args), runs, sizes_of(self.source, args))
 
     @abstractmethod
     def __call__(self, *args: Any) -> Any:

@@ -23,14 +23,17 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
 
 from ingot.client.timings import Site, Timings
+from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.runtime.recording import recorder
 from ingot.runtime.records import PROGRAM
@@ -138,9 +141,15 @@ class Profiler:
 
     profile: Profile
 
-    def __init__(self) -> None:
-        """Do nothing yet."""
+    def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
+        """Do nothing yet.
+
+        Args:
+            sizes: the values that the symbolic sizes of all programs will have; where they are not
+                given, the work of kernels that depends on them is not known.
+        """
         self._kept: dict[Key, Recorded] = {}
+        self._sizes = sizes or {}
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -174,7 +183,8 @@ class Profiler:
             _recording.remove(self._kept)
             kept, self._kept = self._kept, {}
         names = {
-            key: site_rows(kept[key]) for key in {e.program for e in recording.events} & kept.keys()
+            key: site_rows(kept[key], self._sizes)
+            for key in {e.program for e in recording.events} & kept.keys()
         }
         runs = tuple(
             (names[event.program][event.site], event)
@@ -196,14 +206,21 @@ def profile() -> Profiler:
     return Profiler()
 
 
-def profile_of(run: Callable[[], object], runs: int) -> Profile:
+def profile_of(
+    run: Callable[[], object], runs: int, sizes: Mapping[str, int] | None = None
+) -> Profile:
     """Call `run` `runs` times and return when each kernel ran.
+
+    Args:
+        run: runs a program.
+        runs: how often.
+        sizes: the values of its symbolic sizes.
 
     Raises:
         ResourceError: INGOT0412, another profile is being recorded.
     """
     require_type(runs, int, "runs")
-    profiler = Profiler()
+    profiler = Profiler(sizes)
     profiler.start()
     try:
         for _ in range(runs):
@@ -213,15 +230,27 @@ def profile_of(run: Callable[[], object], runs: int) -> Profile:
     return made
 
 
-def site_rows(executable: Recorded) -> list[Site]:
-    """Return the sites of a program, by number."""
+def sizes_of(source: Module, arguments: Sequence[Any]) -> dict[str, int]:
+    """Return the values of a program's symbolic sizes, by the shapes of its arguments."""
+    from ingot.host.sizes import parameter_leaves
+
+    found: dict[str, int] = {}
+    for (_, shape), given in zip(parameter_leaves(source), map(np.shape, arguments), strict=False):
+        for size, value in zip(shape.dims, given, strict=False):
+            if isinstance(size, Dim) and size.is_symbol:
+                found[size.text] = value
+    return found
+
+
+def site_rows(executable: Recorded, sizes: Mapping[str, int]) -> list[Site]:
+    """Return the sites of a program, by number, with the work of kernels at some sizes."""
     from ingot.host.sites import sites
 
-    kernels = executable.kernels
+    kernels = [kernel.at(sizes) for kernel in executable.kernels]
     found = [_site(executable.module.name, instruction) for instruction in sites(executable.module)]
     for number, kernel in enumerate(kernels):
-        sizes = (kernel.flops, kernel.transcendentals, kernel.bytes_read, kernel.bytes_written)
-        flops, transcendentals, read, written = (s if isinstance(s, int) else 0 for s in sizes)
+        work = (kernel.flops, kernel.transcendentals, kernel.bytes_read, kernel.bytes_written)
+        flops, transcendentals, read, written = (s if isinstance(s, int) else 0 for s in work)
         found[number] = replace(
             found[number],
             opcodes=kernel.opcodes,
@@ -229,6 +258,7 @@ def site_rows(executable: Recorded) -> list[Site]:
             transcendentals=transcendentals,
             bytes=read + written,
             lines=kernel.lines,
+            model=kernel.model,
         )
     return found
 

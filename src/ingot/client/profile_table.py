@@ -18,7 +18,8 @@ def table(profile: Timings, model: MachineModel | None = None, limit: int | None
 
     Args:
         profile: the profile.
-        model: the machine, for the columns of the limit of a kernel and the share of it.
+        model: the CPU, for the columns of the limit of a kernel and the share of it; kernels of a
+            GPU have rates of their own.
         limit: the most kernels, and the most lines, that are shown.
     """
     rows = profile.rows()
@@ -51,8 +52,9 @@ def _row(row: Row, total: float, model: MachineModel | None) -> str:
         f"{_rate(site.bytes, row.shortest):>7} {_rate(site.flops, row.shortest):>8}",
     ]
     if model is not None:
-        part = model.share(site.bytes, site.flops, row.shortest, site.transcendentals)
-        bound = model.bound(site.bytes, site.flops, site.transcendentals)
+        rates = model if site.model is None or isinstance(site.model, MachineModel) else site.model
+        part = rates.share(site.bytes, site.flops, row.shortest, site.transcendentals)
+        bound = rates.bound(site.bytes, site.flops, site.transcendentals)
         words.append(f"{'' if part is None else bound:>7}")
         words.append(f"{'' if part is None else f'{100 * part:4.0f}%':>5}")
     where = site.lines or ((site.source,) if site.source else ())

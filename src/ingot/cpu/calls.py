@@ -12,9 +12,7 @@ from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.host.sizes import require_bound
-from ingot.kernel.schedule.decide import schedule_loops
 from ingot.llvm import types as lt
-from ingot.llvm.machine_model import Vectors
 from ingot.llvm.values import Value
 
 
@@ -67,13 +65,13 @@ class KernelCalls:
 
     def emitted_in_place(self, fusion: Instruction, addresses: list[Value]) -> bool:
         """Emit a small kernel's code here; return whether the fusion's kernel is one."""
-        kernel = self._kernels.inlined.get(self._kernels.names[fusion])
-        if kernel is None:
+        inlined = self._kernels.inlined.get(self._kernels.names[fusion])
+        if inlined is None:
             return False
-        target = self._kernels.target
+        kernel = inlined.kernel
         sizes = {name: self._emitter.names[name] for name in kernel.symbols}
         buffers = dict(enumerate(addresses))
-        emitter = ValueEmitter(self._emitter.f, buffers, sizes, target.has_fma)
+        emitter = ValueEmitter(self._emitter.f, buffers, sizes, self._kernels.target.has_fma)
         emitter.rooms = self.rooms
-        emit_in_place(emitter, kernel, schedule_loops(kernel, Vectors.of(target)))
+        emit_in_place(emitter, kernel, inlined.schedule)
         return True

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.library import LibraryPart, shared_addresses
 from ingot.hlo.instruction import Instruction
-from ingot.kernel.ir import Kernel
-from ingot.llvm.jit import Optimization
+from ingot.kernel.ir import Kernel, LoopKernel
+from ingot.kernel.schedule.loop_schedule import LoopSchedule
 from ingot.llvm.linking import Library
+from ingot.llvm.optimization import Optimization
 from ingot.passes.buffers.buffer_table import Slice
 from ingot.support.records import mutable, record
 
@@ -95,6 +96,21 @@ class CompiledKernel(_Compiled):
         found |= {symbol: table.ctypes.data for symbol, table in self.emitted.tables.items()}
         own = (symbol for symbol in self.emitted.code if symbol not in found)
         return found | self._own_addresses(own)
+
+
+@record
+class InlinedKernel:
+    """A small kernel of loops, which is emitted where it is called.
+
+    Attributes:
+        kernel: what it computes.
+        schedule: how it runs; it is one chunk, or none.
+        refused: strategies of loops that come before its own, and why each does not take it.
+    """
+
+    kernel: LoopKernel
+    schedule: LoopSchedule
+    refused: tuple[tuple[str, str], ...]
 
 
 @record

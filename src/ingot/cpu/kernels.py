@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.cpu.code import Code, CompiledKernel, CompiledLoops, RegisterLoop
+from ingot.cpu.code import Code, CompiledKernel, CompiledLoops, InlinedKernel, RegisterLoop
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.emit.template import Template
 from ingot.cpu.inlining import is_small
@@ -28,7 +28,7 @@ from ingot.cpu.library import (
     shared_addresses,
     subroutine_part,
 )
-from ingot.cpu.strategies.plans import CodePlan, LoopCode
+from ingot.cpu.strategies.plans import CodePlan, LoopCode, loop_code
 from ingot.cpu.strategies.table import Planned, plan_kernel
 from ingot.cpu.strategies.text import plan_text
 from ingot.hlo.instruction import Instruction
@@ -36,12 +36,15 @@ from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.host.program_kernels import ProgramKernels
 from ingot.host.unsupported import with_origin
 from ingot.kernel.ir import Kernel, LoopKernel, general_kernel
-from ingot.kernel.schedule.decide import Refusal
+from ingot.kernel.schedule.decide import Refusal, decide_loops
+from ingot.kernel.schedule.loop_schedule import LoopSchedule
 from ingot.kernel.schedule.verifier import verify_schedule
+from ingot.kernel.verifier import verify_kernel
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import PLAIN, Optimization, compile_object
+from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import map_objects
-from ingot.llvm.machine_model import MachineModel
+from ingot.llvm.machine_model import MachineModel, Vectors
+from ingot.llvm.optimization import PLAIN, SIMPLE, Optimization
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.later import Later, usable_cpus
@@ -54,11 +57,11 @@ LATER = 1.15
 """Emitting a group takes about 1/7 of compiling it, and groups are emitted one after the other.
 Each is smaller than the one before by this factor, so that all finish together."""
 
-QUICK_KERNELS = Optimization(0)
-"""What LLVM does with kernels that gain nothing from optimization (`EmittedKernel.is_quick`)."""
-
 CACHE_BYTES = 16 << 20
 """IR and objects of kernels that stay while no program uses them."""
+
+INSIDE = "inside its loop"
+"""The strategy of a small kernel of a loop."""
 
 Job = tuple[Code, Later[bytes]]
 """A module and its object."""
@@ -81,7 +84,7 @@ class KernelSet(ProgramKernels):
         self.target = target
         self.pending: dict[str, CodePlan] = {}
         self.compiled: dict[str, CompiledKernel] = {}
-        self.inlined: dict[str, LoopKernel] = {}
+        self.inlined: dict[str, InlinedKernel] = {}
         self.loops = CompiledLoops({})
         self._planned: dict[str, Planned] = {}
         self._jobs: list[Job] = []
@@ -89,25 +92,28 @@ class KernelSet(ProgramKernels):
     @property
     def sources(self) -> Mapping[str, Kernel]:
         """The kernel IR of each kernel, by name."""
-        return {name: made.kernel for name, made in self.compiled.items()} | self.inlined
+        every = chain(self.compiled.items(), self.inlined.items())
+        return {name: made.kernel for name, made in every}
 
     def add(self, fusion: Instruction, *, in_loop: bool = False) -> None:
         """Lower a fusion; equal ones share a kernel, small ones of loops go to `inlined`."""
         name, kernel = self.lowered(fusion)
         loops = general_kernel(kernel)
         if in_loop and isinstance(loops, LoopKernel) and is_small(loops):
-            self.inlined[name] = loops
+            if name not in self.inlined:
+                decided = decide_loops(loops, Vectors.of(self.target))
+                self.inlined[name] = InlinedKernel(loops, decided.schedule, decided.refused)
+                self._verify(decided.schedule.kernels, decided.schedule.strategy.name)
+                self._verify_schedule(loops, decided.schedule)
             return
         if name in self.compiled or name in self.pending:
             return
-        known = _known.find((self.target, name))
+        known = _known.find((self.target, name)) if self.context.runs_all else None
         if known is not None:
             self.compiled[name] = known
             return
-        planned = plan_kernel(kernel, self.target)
+        planned = plan_kernel(kernel, self.target, self.context, fusion.attributes.calls.name)
         plan = planned.plan
-        if self.context.debug and isinstance(plan, LoopCode):
-            verify_schedule(plan.kernel, plan.schedule)
         if isinstance(plan, LibraryKernel):
             self.compiled[name] = CompiledKernel(
                 name, kernel, plan.emitted, None, plan.parts, planned.strategy, planned.refused
@@ -124,16 +130,22 @@ class KernelSet(ProgramKernels):
         The thread that waits for the last module compiles it: another one would first have to warm
         its memory and caches, which takes some milliseconds.
         """
-        groups = share_out(kernel_codes(self.pending), usable_cpus())
+        codes = kernel_codes(self.pending)
+        for function in codes:
+            plan = function.plan
+            self._verify(plan.kernels, self._planned[next(iter(function.users))].strategy)
+            if isinstance(plan, LoopCode):
+                self._verify_schedule(plan.kernel, plan.schedule)
+        groups = share_out(codes, usable_cpus())
         for group in groups:
             target = self.target
             module = ModuleBuilder.for_target("kernels", target, imports=True)
             emitted = [self._emitted(module, function) for function in group]
-            is_quick = all(made.is_quick for made in emitted)
+            is_simple = all(function.plan.how == SIMPLE for function in group)
             imported = tuple(subroutine_part(self.target, i) for i in module.imported.values())
             parts = [self._parts(made.templates) + imported for made in emitted]
             every = tuple(dict.fromkeys(chain.from_iterable(parts)))
-            code = Code(module.text(), QUICK_KERNELS if is_quick else PLAIN, every)
+            code = Code(module.text(), SIMPLE if is_simple else PLAIN, every)
             for function, made, shared in zip(group, emitted, parts, strict=True):
                 for name, how in function.called(made):
                     kernel, planned = self.pending[name].kernel, self._planned[name]
@@ -141,6 +153,15 @@ class KernelSet(ProgramKernels):
                         name, kernel, how, code, shared, planned.strategy, planned.refused
                     )
             self._jobs.append(self._job(code, begins=group is not groups[-1]))
+
+    def _verify(self, kernels: Iterable[Kernel], made_by: str) -> None:
+        """Verify kernels that no pass sees, in debug mode; the error names who made them."""
+        for kernel in kernels if self.context.debug else ():
+            verify_kernel(kernel, made_by)
+
+    def _verify_schedule(self, kernel: LoopKernel, schedule: LoopSchedule) -> None:
+        if self.context.debug:
+            verify_schedule(kernel, schedule)
 
     def _job(self, code: Code, *, begins: bool) -> Job:
         made = Later(partial(compile_object, code.text, self.target, code.how))
@@ -181,7 +202,7 @@ class KernelSet(ProgramKernels):
         library = map_objects([code.object for code, _ in self._jobs], self.target, needed)
         for code, _ in self._jobs:
             code.library = library
-        for name in self.pending:
+        for name in self.pending if self.context.runs_all else ():
             kernel = self.compiled[name]
             _known.keep((self.target, name), kernel, kernel.bytes)
         self.pending.clear()
@@ -195,15 +216,17 @@ class KernelSet(ProgramKernels):
     def strategy(self, fusion: Instruction) -> str:
         """Return in words how the kernel of a fusion runs."""
         name = self.names[fusion]
-        return "inside its loop" if name in self.inlined else self.compiled[name].strategy
+        return INSIDE if name in self.inlined else self.compiled[name].strategy
 
     def schedule(self, name: str) -> str:
         """Return how the kernel of a name runs, and the strategies that refused it.
 
         It is planned again, as it was when it was added.
         """
-        if name in self.inlined:
-            return "inside its loop\n"
+        inlined = self.inlined.get(name)
+        if inlined is not None:
+            plan = loop_code(inlined.kernel, self.target, inlined.schedule)
+            return plan_text(Planned(INSIDE, plan, inlined.refused))
         made = self.compiled[name]
         planned = plan_kernel(made.kernel, self.target)
         return plan_text(Planned(made.strategy, planned.plan, made.refused))
@@ -211,11 +234,13 @@ class KernelSet(ProgramKernels):
     def refused(self, fusion: Instruction) -> tuple[Refusal, ...]:
         """Return the strategies that do not take the kernel of a fusion, and why."""
         name = self.names[fusion]
-        return () if name in self.inlined else self.compiled[name].refused
+        inlined = self.inlined.get(name)
+        return self.compiled[name].refused if inlined is None else inlined.refused
 
-    def bound(self, moved: int, flops: int, transcendentals: int) -> str:
-        """Return what limits a kernel: "memory", "compute" or "latency"."""
-        return MachineModel.of(self.target).bound(moved, flops, transcendentals)
+    @property
+    def model(self) -> MachineModel:
+        """The rates of the target, by the table of CPUs."""
+        return MachineModel.of(self.target)
 
     def imports(self) -> dict[str, int]:
         """Return the addresses of every kernel function that a host program may call."""

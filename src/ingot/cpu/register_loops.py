@@ -30,15 +30,10 @@ from ingot.host.control import VIEWS, ControlFlow
 from ingot.host.placed import PlacedModule
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import Optimization
+from ingot.llvm.optimization import REGISTER_LOOPS
 from ingot.llvm.values import Value
 from ingot.passes.buffers.buffer_table import BufferAssignment, Parameter, Slice
 from ingot.support.diagnostics import InternalError
-
-LOOPS = Optimization(1, ("sroa", "instcombine"))
-"""Level 1 keeps values in registers; 2 makes nothing faster. Where all is in registers, value
-numbering finds nothing more (it takes 0.3 ms), and branches merged into selections (simplifycfg)
-make a loop with a condition slower."""
 
 
 def emit_register_loops(placed: PlacedModule, kernels: KernelSet) -> None:
@@ -59,7 +54,7 @@ def emit_register_loops(placed: PlacedModule, kernels: KernelSet) -> None:
         for number, loop in enumerate(outermost)
     }
     emitted = {loop: function.emit() for loop, function in loops.items()}
-    kernels.add_loops(emitted, builder, LOOPS)
+    kernels.add_loops(emitted, builder, REGISTER_LOOPS)
 
 
 class _LoopFunction(ControlFlow):

@@ -12,14 +12,15 @@ from typing import TypeVar
 from ingot.gpu.emit.kernel import emit_stage
 from ingot.gpu.machine import GpuMachine, machine_of
 from ingot.gpu.schedule.decide import schedule_kernel
-from ingot.gpu.schedule.strategies import Widths
+from ingot.gpu.schedule.strategies import PART, GpuSchedule, Widths
 from ingot.hlo.dim import Dim
 from ingot.kernel.fingerprint import fingerprint
-from ingot.kernel.ir import Buffer, Kernel
+from ingot.kernel.ir import Buffer, FftKernel, Kernel, TopKKernel
+from ingot.kernel.verifier import verify_kernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import assembly
 from ingot.support.diagnostics import InternalError
-from ingot.support.records import record
+from ingot.support.records import record, replace
 
 _Made = TypeVar("_Made")
 
@@ -90,7 +91,7 @@ class CompiledKernel:
 
 
 def compile_kernel(kernel: Kernel, machine: GpuMachine | None = None) -> CompiledKernel:
-    """Return the PTX of a kernel.
+    """Return the PTX of a kernel; what its schedule makes of it is verified.
 
     Args:
         kernel: as the kernel passes leave it.
@@ -102,9 +103,25 @@ def compile_kernel(kernel: Kernel, machine: GpuMachine | None = None) -> Compile
     machine = machine or machine_of()
     symbol = f"k_{fingerprint(kernel)}"
     module = open_module(symbol, machine)
-    made = emit_kernel(module, symbol, kernel, machine)
+    made = emit_kernel(module, symbol, kernel, machine, verifies=True)
     text = module.text()
     return CompiledKernel(made, text, assembly(text, machine.target))
+
+
+def verify_stages(schedule: GpuSchedule) -> None:
+    """Check the kernels of all launches, which may write to the scratch that they share.
+
+    Raises:
+        InternalError: INGOT0932, one is not valid.
+    """
+    scratch = tuple(replace(buffer, is_output=True) for buffer in schedule.scratch)
+    for stage in schedule.stages:
+        kernel = stage.kernel
+        own = kernel.buffers[: len(kernel.buffers) - len(scratch)]
+        # Selections and transforms know their buffers by their order.
+        is_ordered = isinstance(kernel, FftKernel | TopKKernel)
+        kernel = replace(kernel, buffers=own if is_ordered else (*own, *scratch))
+        verify_kernel(kernel, stage.strategy.name, launch=frozenset([PART]))
 
 
 def open_module(name: str, machine: GpuMachine) -> ModuleBuilder:
@@ -116,10 +133,29 @@ def open_module(name: str, machine: GpuMachine) -> ModuleBuilder:
 
 
 def emit_kernel(
-    module: ModuleBuilder, symbol: str, kernel: Kernel, machine: GpuMachine
+    module: ModuleBuilder,
+    symbol: str,
+    kernel: Kernel,
+    machine: GpuMachine,
+    *,
+    verifies: bool = False,
 ) -> GpuKernel:
-    """Add a kernel to a module; return how it is launched."""
+    """Add a kernel to a module; return how it is launched.
+
+    Args:
+        module: gets the kernel's functions.
+        symbol: how their names begin.
+        kernel: as the kernel passes leave it.
+        machine: the target.
+        verifies: whether the kernels that the schedule makes of it are verified.
+
+    Raises:
+        UnsupportedError: as `compile_kernel`.
+        InternalError: INGOT0932, the kernel of a launch is not valid.
+    """
     schedule = schedule_kernel(kernel, machine)
+    if verifies:
+        verify_stages(schedule)
     launches: list[Launch] = []
     for number, stage in enumerate(schedule.stages):
         name = symbol if len(schedule.stages) == 1 else f"{symbol}_{number}"

@@ -22,6 +22,7 @@ from ingot.host.program_kernels import ProgramKernels
 from ingot.host.unsupported import with_origin
 from ingot.kernel.ir import Buffer, Kernel
 from ingot.llvm.jit import assembly
+from ingot.llvm.machine_model import Roofline
 from ingot.passes.buffers.packing import aligned
 from ingot.support.diagnostics import UnsupportedError
 
@@ -59,7 +60,8 @@ class GpuKernelSet(ProgramKernels):
         if name in self.kernels:
             return
         try:
-            made = emit_kernel(self._module, name, kernel, self.machine)
+            debug = bool(self.context.debug)
+            made = emit_kernel(self._module, name, kernel, self.machine, verifies=debug)
         except UnsupportedError as error:
             raise with_origin(error, fusion.attributes.calls) from error
         self.kernels[name], self._sources[name] = made, kernel
@@ -83,9 +85,10 @@ class GpuKernelSet(ProgramKernels):
         kernel = self._sources[name]
         return schedule_text(kernel, schedule_kernel(kernel, self.machine))
 
-    def bound(self, moved: int, flops: int, transcendentals: int) -> str:
-        """Return "": what limits a kernel is unknown, since no model of a GPU was measured."""
-        return ""
+    @property
+    def model(self) -> Roofline:
+        """The rates of the machine, by the table of GPUs."""
+        return self.machine.rates
 
     @property
     def scratch_bytes(self) -> int | Dim:

@@ -13,6 +13,9 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ingot.llvm.machine_model import Roofline
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import record
@@ -44,10 +47,34 @@ class GpuMachine:
         return int(self.name.removeprefix("sm_"))
 
     @property
+    def rates(self) -> Roofline:
+        """The rates of memory and f32 operations of a device of this capability."""
+        return RATES[self.name]
+
+    @property
     def target(self) -> TargetSpec:
         """What LLVM compiles for."""
         return TargetSpec.nvptx(self.name, f"+ptx{self.ptx}", contracts=self.contracts)
 
+
+LAUNCH_SECONDS = 4e-6
+"""About what a launch takes on any of them, until its kernel is done; not measured here."""
+
+RATES: Mapping[str, Roofline] = {
+    name: Roofline(bytes_per_second, flops_per_second, LAUNCH_SECONDS)
+    for name, bytes_per_second, flops_per_second in (
+        ("sm_75", 320e9, 8.1e12),  # T4
+        ("sm_80", 1555e9, 19.5e12),  # A100, 40 GB
+        ("sm_86", 600e9, 31.2e12),  # A10
+        ("sm_89", 300e9, 30.3e12),  # L4
+        ("sm_90", 3350e9, 67e12),  # H100 SXM
+        ("sm_100", 8000e9, 75e12),  # B200
+        ("sm_120", 1792e9, 104.8e12),  # GeForce RTX 5090
+    )
+}
+"""Peak rates of one device of each capability by NVIDIA's data sheets: bytes of memory and f32
+operations, without tensor cores, in a second. Reports say by them what limits a kernel; no code
+depends on them. No device was measured."""
 
 BLOCKS = 128
 """Blocks that keep a GPU busy: about one for each multiprocessor."""

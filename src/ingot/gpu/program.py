@@ -18,11 +18,12 @@ from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.host.placed import PlacedModule
-from ingot.host.program import HOST_PROGRAM, constant_block, emit_functions
+from ingot.host.program import constant_block, emit_functions
 from ingot.host.sites import scheduled_fusions
 from ingot.host.sizes import plan_sizes, program_info
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import assembly, compile_object
+from ingot.llvm.optimization import HOST_PROGRAM
 from ingot.llvm.target import TargetSpec
 from ingot.passes.buffers.assignment import assign_buffers
 from ingot.passes.buffers.buffer_table import BufferAssignment

@@ -6,14 +6,18 @@ Rows are made on demand, from the fusions of the final module and the set of its
 
 from __future__ import annotations
 
-from ingot.analysis.cost import Cost, fusion_cost
-from ingot.hlo.dim import Dim
+from collections.abc import Mapping
+from dataclasses import field
+
+from ingot.analysis.cost import fusion_cost
+from ingot.hlo.dim import Dim, evaluate, symbols_of
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.structure import memoize_by_structure
 from ingot.host.program_kernels import ProgramKernels
+from ingot.llvm.machine_model import Roofline
 from ingot.support.diagnostics import SourceLocation
-from ingot.support.records import record
+from ingot.support.records import record, replace
 
 _UNREPORTED = ops_with(Trait.LEAF, also=("tuple",))
 
@@ -32,10 +36,12 @@ class KernelInfo:
         bytes_read, bytes_written: memory traffic per call in bytes.
         flops: arithmetic operations per call.
         transcendentals: those of them that are exponentials, divisions and the like.
-        bound: what limits it by the model of the machine (`llvm.machine_model`): "memory",
-            "compute" or "latency"; empty where that depends on symbolic sizes.
+        bound: what limits it by `model`: "memory", "compute" or "latency"; empty where that depends
+            on symbolic sizes (`at` gives it for some sizes).
         strategy: how it runs: "square tiles", "Winograd convolution", ...
         refused: the strategies tried before, each with the reason why it did not take the kernel.
+        model: the rates of what it runs on: of the CPU (`llvm.machine_model`) or GPU
+            (`gpu.machine`).
     """
 
     name: str
@@ -50,7 +56,31 @@ class KernelInfo:
     transcendentals: int | Dim
     bound: str
     strategy: str
-    refused: tuple[tuple[str, str], ...] = ()
+    refused: tuple[tuple[str, str], ...]
+    model: Roofline = field(compare=False, repr=False)
+
+    def at(self, sizes: Mapping[str, int]) -> KernelInfo:
+        """Return the row at some values of the symbolic sizes: numbers, and what limits it then.
+
+        Args:
+            sizes: the values by name; sizes that are not given stay symbolic.
+        """
+        made = replace(
+            self,
+            bytes_read=_at(self.bytes_read, sizes),
+            bytes_written=_at(self.bytes_written, sizes),
+            flops=_at(self.flops, sizes),
+            transcendentals=_at(self.transcendentals, sizes),
+        )
+        return replace(made, bound=made._bound())
+
+    def _bound(self) -> str:
+        """Return what limits the kernel; nothing where its sizes are not known."""
+        moved, flops = self.bytes_read + self.bytes_written, self.flops
+        transcendentals = self.transcendentals
+        if isinstance(moved, int) and isinstance(flops, int) and isinstance(transcendentals, int):
+            return self.model.bound(moved, flops, transcendentals)
+        return ""
 
 
 def kernel_info(fusion: Instruction, kernels: ProgramKernels) -> KernelInfo:
@@ -70,16 +100,13 @@ def kernel_info(fusion: Instruction, kernels: ProgramKernels) -> KernelInfo:
         cost.bytes_written,
         cost.flops,
         cost.transcendentals,
-        _bound(cost, kernels),
+        "",
         kernels.strategy(fusion),
         kernels.refused(fusion),
-    )
+        kernels.model,
+    ).at({})
 
 
-def _bound(cost: Cost, kernels: ProgramKernels) -> str:
-    """Return what limits a kernel; nothing where its sizes are not known."""
-    moved = cost.bytes_read + cost.bytes_written
-    flops, transcendentals = cost.flops, cost.transcendentals
-    if isinstance(moved, int) and isinstance(flops, int) and isinstance(transcendentals, int):
-        return kernels.bound(moved, flops, transcendentals)
-    return ""
+def _at(size: int | Dim, sizes: Mapping[str, int]) -> int | Dim:
+    """Return a number, if all symbolic sizes in `size` have values."""
+    return evaluate(size, sizes) if symbols_of((size,)) <= sizes.keys() else size

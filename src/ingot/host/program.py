@@ -32,7 +32,6 @@ from ingot.host.size_limits import size_limits
 from ingot.host.sizes import computed_sizes, emit_sizes
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import Optimization
 from ingot.llvm.values import Value
 from ingot.passes.buffers.buffer_table import BufferAssignment, Constant, Output, Parameter, Slice
 from ingot.semantics.assertions import assertions
@@ -41,14 +40,6 @@ from ingot.semantics.foreign_calls import call_sites, foreign_calls
 from ingot.support.diagnostics import ResourceError
 from ingot.support.records import record, replace
 from ingot.support.trampoline import Recursion, run
-
-HOST_PROGRAM = Optimization(level=0)
-"""Fast code generation, 0.3 ms instead of 2.5: the host program only computes addresses and calls.
-
-Loops of small kernels alone are functions of their own (`cpu.register_loops`). In the other loops
-the level does not matter: 20,000 iterations of a small product take as long as at a higher level,
-and compilation three quarters of the time.
-"""
 
 MAX_IN_FUNCTION = 1_000
 """Instructions of a computation in one function: what they keep on its stack, and what LLVM keeps

@@ -19,6 +19,8 @@ from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Kernel
 from ingot.kernel.lowering import kernel_history, lower_fusion
 from ingot.kernel.text import kernel_text
+from ingot.kernel.verifier import verify_kernel
+from ingot.llvm.machine_model import Roofline
 from ingot.support.diagnostics import UnsupportedError
 
 
@@ -48,9 +50,10 @@ class ProgramKernels(ABC):
     def refused(self, fusion: Instruction) -> tuple[tuple[str, str], ...]:
         """Return the strategies that refused the kernel of a fusion, and their reasons."""
 
+    @property
     @abstractmethod
-    def bound(self, moved: int, flops: int, transcendentals: int) -> str:
-        """Return what limits a kernel: "memory", "compute", "latency"; "" if it is unknown."""
+    def model(self) -> Roofline:
+        """The rates of what the kernels run on."""
 
     @abstractmethod
     def schedule(self, name: str) -> str:
@@ -90,4 +93,6 @@ class ProgramKernels(ABC):
             kernel = lower_fusion(fused, self.context)
         except UnsupportedError as error:
             raise with_origin(error, fused) from error
+        if self.context.debug:
+            verify_kernel(kernel, "lowering")
         return f"k_{fingerprint(kernel)}", kernel

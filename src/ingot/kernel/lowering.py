@@ -21,7 +21,7 @@ from ingot.kernel.convolution.build import (
 )
 from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
-from ingot.kernel.loop.pipeline import kernel_stages, run_kernel_passes
+from ingot.kernel.loop.pipeline import kernel_stages, passes_for, run_kernel_passes
 from ingot.kernel.loop.scan import build_scan_kernel
 from ingot.support.lazy import function_at_home
 
@@ -49,12 +49,16 @@ def lower_fusion(fused: Computation, context: PassContext | None = None) -> Kern
     Args:
         fused: the computation.
         context: which kernel passes run, and their record; default: all of them.
+
+    Raises:
+        InternalError: INGOT0932, a kernel pass left an invalid kernel (with `INGOT_DEBUG`).
     """
     built = _built(fused)
     if not isinstance(built, LoopKernel):
         return built
     is_convolution = find_convolution(fused) is not None
-    kernel = run_kernel_passes(built, context, is_convolution=is_convolution)
+    passes = passes_for(is_convolution)
+    kernel = run_kernel_passes(built, context, passes=passes, label=fused.name)
     return depthwise_kernel(fused, kernel) if is_convolution else kernel
 
 

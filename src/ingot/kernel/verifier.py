@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verifier of kernels: constraints that hold for every kernel, whoever made it.
 
-Runs after every kernel pass in debug mode (`INGOT_DEBUG=4`) and in tests (`kernel.loop.pipeline`),
-and on parsed kernels (`kernel.parse`). A constraint has a label, which the error names.
+Runs after every kernel pass that changed a kernel (`INGOT_DEBUG=1`, and in tests) and on parsed
+kernels (`kernel.parse`). In debug mode (`INGOT_DEBUG=4`) it runs on kernels that no pass sees, too:
+those that strategies and schedules make. A constraint has a label, which the error names.
 
 Example:
     >>> from ingot.hlo.dtype import F32
@@ -40,25 +41,36 @@ from ingot.support.diagnostics import InternalError, VerifyError
 from ingot.support.records import record, replace
 
 
-def verify_kernel(kernel: Kernel, pass_name: str = "") -> None:
+def verify_kernel(kernel: Kernel, pass_name: str = "", *, launch: Axes = None) -> None:
     """Check a kernel.
 
     Args:
         kernel: the kernel that is checked.
-        pass_name: the pass that made it, for the error.
+        pass_name: the pass or strategy that made it, for the error.
+        launch: if a schedule made it of a kernel, for one of several launches: the axes that this
+            launch has beside the kernel's. The extents of passes may then vary with the grid.
 
     Raises:
         InternalError: INGOT0932, with the label of the constraint that does not hold.
     """
-    broken = broken_constraint(kernel)
+    broken = broken_constraint(kernel, launch)
     if broken is not None:
         raise InternalError(broken, code="INGOT0932", pass_name=pass_name)
 
 
-def broken_constraint(kernel: Kernel) -> str | None:
-    """Return the label of a constraint that does not hold and the reason, None if all do."""
-    return next((f"{label}: {message}" for label, message in _broken(kernel)), None)
+def broken_constraint(kernel: Kernel, launch: Axes = None) -> str | None:
+    """Return the label of a constraint that does not hold and the reason, None if all do.
 
+    Args:
+        kernel: the kernel that is checked.
+        launch: as for `verify_kernel`.
+    """
+    found = _broken(kernel, launch)
+    return next((f"{label}: {message}" for label, message in found), None)
+
+
+Axes = frozenset[str] | None
+"""Names of axes, if any are known beside a kernel's own."""
 
 Broken = Iterator[tuple[str, str]]
 """Yields the label of a constraint that does not hold, and the reason."""
@@ -88,17 +100,17 @@ class _Scope:
         return self.buffers[number] if 0 <= number < len(self.buffers) else None
 
 
-def _broken(kernel: Kernel) -> Broken:
+def _broken(kernel: Kernel, launch: Axes) -> Broken:
     yield from _broken_buffers(kernel.buffers)
     if isinstance(kernel, ConvolutionKernel):
         yield from _broken_convolution(kernel.convolution, len(kernel.buffers))
         if kernel.product is not None:
-            yield from _broken_contraction(kernel.product)
+            yield from _broken_contraction(kernel.product, None)
         kernel = kernel.general
     if isinstance(kernel, LoopKernel):
-        yield from _broken_loop(kernel)
+        yield from _broken_loop(kernel, launch)
     elif isinstance(kernel, ContractionKernel):
-        yield from _broken_contraction(kernel)
+        yield from _broken_contraction(kernel, launch)
     elif isinstance(kernel, AttentionKernel):
         yield from _broken_attention(kernel)
     elif isinstance(kernel, SortKernel):
@@ -109,7 +121,7 @@ def _broken(kernel: Kernel) -> Broken:
         yield from _broken_top_k(kernel)
 
 
-def _broken_loop(kernel: LoopKernel) -> Broken:
+def _broken_loop(kernel: LoopKernel, launch: Axes) -> Broken:
     yield from _broken_axes(kernel.grid, kernel.grid)
     yield from _broken_buffers(kernel.local_buffers)
     if not all(buffer.is_output for buffer in kernel.local_buffers):
@@ -117,7 +129,8 @@ def _broken_loop(kernel: LoopKernel) -> Broken:
     grid = frozenset(axis.name for axis in kernel.grid)
     scope = _Scope((*kernel.buffers, *kernel.local_buffers), grid, {})
     for item in kernel.passes:
-        yield from _broken_axes(item.axes, (*kernel.grid, *item.axes))
+        known = frozenset[str]() if launch is None else grid | launch
+        yield from _broken_axes(item.axes, (*kernel.grid, *item.axes), known)
         inside = replace(scope, names=grid | {axis.name for axis in item.axes})
         numbers = [fold.number for fold in item.reductions]
         if len(set(numbers)) < len(numbers):
@@ -133,17 +146,18 @@ def _broken_loop(kernel: LoopKernel) -> Broken:
             yield from _broken_store(store, replace(inside, folds=visible))
 
 
-def _broken_contraction(kernel: ContractionKernel) -> Broken:
+def _broken_contraction(kernel: ContractionKernel, launch: Axes) -> Broken:
     batch, m, n, k = axes = (kernel.batch, kernel.m, kernel.n, kernel.k)
+    more = launch or frozenset[str]()
     patches = kernel.patches
     inner = (m, k) if patches is None else (*patches.m, *patches.k)
     yield from _broken_axes(axes, axes)
     yield from _broken_axes(inner, (batch, n, *inner))
-    lhs = _Scope(kernel.buffers, frozenset(axis.name for axis in (batch, *inner)), {})
+    lhs = _Scope(kernel.buffers, more.union(axis.name for axis in (batch, *inner)), {})
     yield from _broken_exprs((kernel.lhs,), lhs)
-    rhs = frozenset((batch.name, n.name, k.name))
+    rhs = more.union((batch.name, n.name, k.name))
     yield from _broken_exprs((kernel.rhs,), replace(lhs, names=rhs))
-    after = replace(lhs, names=frozenset((batch.name, m.name, n.name)), total=kernel.accumulate)
+    after = replace(lhs, names=more.union((batch.name, m.name, n.name)), total=kernel.accumulate)
     for store in kernel.stores:
         yield from _broken_store(store, after)
 
@@ -216,14 +230,19 @@ def _broken_convolution(given: PlainConvolution, buffers: int) -> Broken:
         yield "convolution_rank", f"{given.sizes} to {given.results} by {rank} dimensions"
 
 
-def _broken_axes(axes: tuple[Axis, ...], together: tuple[Axis, ...]) -> Broken:
+def _broken_axes(
+    axes: tuple[Axis, ...],
+    together: tuple[Axis, ...],
+    known: frozenset[str] = frozenset(),
+) -> Broken:
+    """Check axes among all that are known together; extents may vary with those in `known`."""
     names = [axis.name for axis in together]
     if len(set(names)) < len(names):
         yield "axes_unique", f"two axes have one name: {', '.join(names)}"
     for axis in axes:
         if not axis.name.startswith("@"):
             yield "axis_name", f"the axis {axis.name} has the name of a size"
-        if any(map(varies, symbols_of((axis.extent,)))):
+        if any(varies(name) and name not in known for name in symbols_of((axis.extent,))):
             yield "axis_extent", f"the extent {axis.extent} of {axis.name} varies"
         if isinstance(axis.extent, int) and axis.extent < 0:
             yield "axis_extent", f"{axis.name} has the extent {axis.extent}"

@@ -12,7 +12,8 @@ import json
 import sys
 
 from ingot.llvm.isolated import FAILED, MADE
-from ingot.llvm.jit import Optimization, emit_object
+from ingot.llvm.jit import emit_object
+from ingot.llvm.optimization import Optimization
 from ingot.llvm.target import TargetSpec
 from ingot.support.channel import Channel
 from ingot.support.diagnostic_json import error_as_json

@@ -20,11 +20,11 @@ from ingot.llvm.cache import ObjectCache, default_cache
 from ingot.llvm.headroom import headroom
 from ingot.llvm.isolated import emit_isolated
 from ingot.llvm.machines import OPTIONS, borrowed_machine
+from ingot.llvm.optimization import SHORT, Optimization
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import InternalError
 from ingot.support.forking import defers_fork
 from ingot.support.later import Later, made
-from ingot.support.records import record
 from ingot.support.sources import sources_stamp
 
 PASSES: dict[str, str] = {
@@ -44,22 +44,6 @@ PASSES: dict[str, str] = {
 }
 """Pass names that `compile_object` accepts, and llvmlite's method that adds each."""
 
-
-@record
-class Optimization:
-    """How LLVM compiles a module: passes (names of `PASSES`), then code generation at a level."""
-
-    level: int = 2
-    passes: tuple[str, ...] = ()
-
-
-PLAIN = Optimization()
-"""No passes over code without calls or stack slots to remove, as that of kernels: what folds is
-folded while it is built. LLVM's short list made kernels no faster, their compilation 10 % longer;
-the instruction combiner made maxima with indices take half as long again, `asin` a third."""
-
-SHORT = Optimization(2, ("inline", "sroa", "instcombine", "simplifycfg"))
-"""Enough for code that is written with helper functions: 0.25 ms where O3 takes 1.9."""
 
 _layouts: dict[TargetSpec, str] = {}
 

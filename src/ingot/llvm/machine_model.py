@@ -2,7 +2,7 @@
 """The machine model: registers, and the rates of bytes and operations.
 
 Schedules use the vectors and the sizes of lines and caches; reports use the limit of a kernel
-(`MachineModel.bound`) and how near it came to that limit (`MachineModel.share`). A model of a
+(`Roofline.bound`) and how near it came to that limit (`Roofline.share`). A model of a
 target has rates from a table, one row for each level of vectors; `ingot.client.roofline` replaces
 them by measured ones.
 
@@ -86,27 +86,18 @@ class Vectors:
 
 
 @record
-class MachineModel:
-    """Resources and rates of a machine with all its cores.
+class Roofline:
+    """The rates that limit work on a CPU or GPU.
 
     Attributes:
-        vectors: the vectors of a core.
-        cores: CPUs that the process may use.
         bytes_per_second: to and from memory.
         flops_per_second: f32 operations, a multiply-add being two.
         call_seconds: time of the shortest call of a kernel.
     """
 
-    vectors: Vectors
-    cores: int
     bytes_per_second: float
     flops_per_second: float
-    call_seconds: float = _CALL_SECONDS
-
-    @staticmethod
-    def of(target: TargetSpec) -> MachineModel:
-        """Return the model of a target: this machine's cores, rates from the table."""
-        return _model_of(target)
+    call_seconds: float
 
     def bound(self, bytes_moved: int, flops: int, transcendentals: int = 0) -> str:
         """Return the limit of work of this size: "memory", "compute" or "latency".
@@ -145,6 +136,24 @@ class MachineModel:
         return shortest / seconds
 
 
+@record
+class MachineModel(Roofline):
+    """Resources and rates of a machine with all its cores.
+
+    Attributes:
+        vectors: the vectors of a core.
+        cores: CPUs that the process may use.
+    """
+
+    vectors: Vectors
+    cores: int
+
+    @staticmethod
+    def of(target: TargetSpec) -> MachineModel:
+        """Return the model of a target: this machine's cores, rates from the table."""
+        return _model_of(target)
+
+
 def _operations(flops: int, transcendentals: int) -> int:
     return flops + (TRANSCENDENTAL_FLOPS - 1) * transcendentals
 
@@ -167,8 +176,9 @@ def _model_of(target: TargetSpec) -> MachineModel:
     lanes = target.vector_bits // 32
     per_cycle = lanes * 2 * (_FMA_UNITS if target.has_fma else 1)
     return MachineModel(
-        Vectors.of(target),
-        cores,
         _CORE_BYTES_PER_SECOND * cores,
         _HERTZ * per_cycle * cores,
+        _CALL_SECONDS,
+        Vectors.of(target),
+        cores,
     )

@@ -59,7 +59,7 @@ EVENTS: dict[Level, dict[str, str]] = {
         "rules.no_fixed_point": "rewrite rules did not come to rest",
     },
     Level.PASS: {
-        "pass.run": "a pass ran: whether it changed the module, and its time in us",
+        "pass.run": "a pass ran: whether it changed its module or kernel, and its time in us",
         "kernel": "a kernel of the program: its ops, bytes and operations",
     },
     Level.REWRITE: {
@@ -68,6 +68,7 @@ EVENTS: dict[Level, dict[str, str]] = {
     },
     Level.PROGRAM: {
         "module": "the whole module: before the first pass, and after each that changed it",
+        "loops": "the loops of a kernel: before the first kernel pass, and after each likewise",
     },
     Level.EVERYTHING: {
         "buffers": "where every value lives",
@@ -85,8 +86,8 @@ def markdown() -> str:
         "",
         "Each level shows what the levels below it show, and more. Lines go to standard error,",
         "and as records of the logger `ingot.compiler` to programs that set up `logging`. From",
-        "level 1 on the module is verified after each pass; from level 4 on passes that say that",
-        "they changed nothing are held to it.",
+        "level 1 on the module or kernel is verified after each pass; from level 4 on passes that",
+        "say that they changed nothing are held to it.",
         "",
         "| level | line | what it tells |",
         "|---|---|---|",

@@ -30,6 +30,9 @@ from ingot.tools.comparing import Bounds, compare
 from ingot.tools.options import ModuleOptions, module_options
 from ingot.tools.platforms import PLATFORMS, cpu_program
 
+MOST_PASSES = 1 << 30
+"""Fuel that never runs out: with a limit, no kernel of another compilation is used."""
+
 
 @click.command(name="bisect")
 @click.argument("file")
@@ -88,6 +91,7 @@ def find(module: Module, trial: Trial) -> str:
     if culprit is not None:
         return f"{_name(culprit)}\n  {trial.found}"
     whole = default_context()
+    whole.pass_fuel = MOST_PASSES
     if trial.is_badly_compiled(module, whole):
         return f"{_blame(module, trial, whole)}\n  {trial.found}"
     return ""

@@ -12,46 +12,41 @@ from collections.abc import Callable
 
 import click
 
-from ingot.client.executable import Executable
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext, Stage
-from ingot.kernel.loop.pipeline import PIPELINE_NAME
-from ingot.kernel.lowering import BUILT
+from ingot.kernel.ir import LoopKernel
+from ingot.kernel.text import kernel_text
 
-See = Callable[[Stage, Module], None]
+See = Callable[[Stage, object], None]
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 class Changes:
-    """Prints the difference between a module and the last one that it saw."""
+    """Prints the difference between a module, or a kernel, and what it was before."""
 
-    def __init__(self) -> None:
-        """Begin; the first module that is seen is the first pass's input."""
-        self._before: list[str] | None = None
+    def __init__(self, *, of_kernels: bool = False) -> None:
+        """Begin; what is seen first is the first pass's input.
+
+        Args:
+            of_kernels: whether it shows what kernel passes change, too.
+        """
+        self._of_kernels = of_kernels
+        self._before: dict[str, list[str]] = {}
         self._number = 0
 
-    def see(self, stage: Stage, module: Module) -> None:
+    def see(self, stage: Stage, subject: object) -> None:
         """Print what changed since the last time: by the pass that ran, or between pipelines."""
-        after = print_module(module, with_metadata=False).splitlines()
-        before, self._before = self._before, after
-        if before is not None:
+        is_kernel = isinstance(subject, LoopKernel)
+        if is_kernel and not self._of_kernels:
+            return
+        after = _text(subject).splitlines()
+        before = self._before.get(stage.label)
+        self._before[stage.label] = after
+        # The loops of each kernel begin anew; modules go from pipeline to pipeline.
+        if before is not None and not (is_kernel and stage.number == 0):
             who = stage.after or f"what stands before the pipeline {stage.pipeline}"
-            self._show(f"{who} ({stage.pipeline})", before, after)
-
-    def see_kernels(self, executable: Executable) -> None:
-        """Print what the kernel passes changed in each kernel of a program."""
-        before: list[str] = []
-        for name, stage, text in executable.kernel_set.history():
-            after = text.splitlines()
-            if stage != BUILT:
-                self._show(f"{stage} ({PIPELINE_NAME} {name})", before, after)
-            before = after
-
-    def see_kernel(self, pass_name: str, kernel_name: str, before: str, after: str) -> None:
-        """Print what a pass changed in the text of one kernel."""
-        title = f"{pass_name} ({f'{PIPELINE_NAME} {kernel_name}'.strip()})"
-        self._show(title, before.splitlines(), after.splitlines())
+            self._show(f"{who} ({f'{stage.pipeline} {stage.label}'.strip()})", before, after)
 
     def _show(self, title: str, before: list[str], after: list[str]) -> None:
         lines = list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
@@ -63,14 +58,21 @@ class Changes:
             click.secho(line, fg=_COLOURS.get(line[:1]))
 
 
+def _text(subject: object) -> str:
+    if isinstance(subject, Module):
+        return print_module(subject, with_metadata=False)
+    assert isinstance(subject, LoopKernel), "passes run on modules and on loops"
+    return kernel_text(subject)
+
+
 def seeing(see: See, context: PassContext) -> PassContext:
-    """Return the context, which also shows the module to `see` at each stage."""
+    """Return the context, which also shows modules and kernels to `see` at each stage."""
     dump = context.dump
 
-    def both(stage: Stage, module: Module) -> None:
-        see(stage, module)
+    def both(stage: Stage, subject: object) -> None:
+        see(stage, subject)
         if dump is not None:
-            dump(stage, module)
+            dump(stage, subject)
 
     context.dump = both
     return context

@@ -12,11 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ingot.client.compilation import default_context
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.kernel.ir import ConvolutionKernel, Kernel, LoopKernel, general_kernel
-from ingot.kernel.loop.pipeline import KERNEL_PASSES, KernelPass, passes_for
+from ingot.kernel.loop.pipeline import (
+    KERNEL_PASSES,
+    KernelPass,
+    passes_for,
+    run_kernel_passes,
+)
 from ingot.kernel.parse import is_listing, parse_kernel, parse_kernels
 from ingot.kernel.text import kernel_text
-from ingot.kernel.verifier import verify_kernel
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.records import replace
 from ingot.support.text import did_you_mean
@@ -45,10 +50,13 @@ def optimized(text: str, source_name: str, passes: str, changes: Changes | None)
         InternalError: INGOT0932 a pass left a kernel that is not valid.
     """
     chosen = [_kernel_pass(name.strip()) for name in split_list(passes)]
+    context = replace(default_context(), verify_each=True)
+    if changes is not None:
+        context.dump = changes.see
     if not is_listing(text):
-        return kernel_text(_run(parse_kernel(text, source_name), chosen, changes, ""))
+        return kernel_text(_run(parse_kernel(text, source_name), chosen, context, ""))
     kernels = parse_kernels(text, source_name)
-    made = {name: _run(kernel, chosen, changes, name) for name, kernel in kernels.items()}
+    made = {name: _run(kernel, chosen, context, name) for name, kernel in kernels.items()}
     return "\n".join(f"{name}: {kernel_text(kernel)}" for name, kernel in made.items())
 
 
@@ -69,25 +77,11 @@ def _kernel_pass(name: str) -> KernelPass:
     return known[name]
 
 
-def _run(kernel: Kernel, chosen: list[KernelPass], changes: Changes | None, label: str) -> Kernel:
+def _run(kernel: Kernel, chosen: list[KernelPass], context: PassContext, label: str) -> Kernel:
     is_convolution = isinstance(kernel, ConvolutionKernel)
     loops = general_kernel(kernel)
     if not isinstance(loops, LoopKernel):
         return kernel
-    made = _run_on_loops(loops, chosen or passes_for(is_convolution), changes, label)
+    passes = chosen or passes_for(is_convolution)
+    made = run_kernel_passes(loops, context, passes=passes, label=label)
     return replace(kernel, general=made) if is_convolution else made
-
-
-def _run_on_loops(
-    kernel: LoopKernel, chosen: list[KernelPass], changes: Changes | None, label: str
-) -> LoopKernel:
-    context = default_context()
-    for item in chosen:
-        if not context.may_run(item.name):
-            continue
-        made = item.run(kernel)
-        verify_kernel(made, item.name)
-        if changes is not None:
-            changes.see_kernel(item.name, label, kernel_text(kernel), kernel_text(made))
-        kernel = made
-    return kernel

@@ -106,8 +106,9 @@ def command(
     if emit_proto and split_input_file:
         context.fail("--emit-proto and --split-input-file exclude each other")
     modules = _modules(file, input_format or "", split_input_file)
-    changes = Changes() if print_changed else None
-    texts = [_text(module, passes, stage or "hlo", not no_metadata, changes) for module in modules]
+    stage = stage or "hlo"
+    changes = Changes(of_kernels=stage not in HLO_STAGES) if print_changed else None
+    texts = [_text(module, passes, stage, not no_metadata, changes) for module in modules]
     if emit_proto:
         loading.write_bytes(dump(parse(texts[0]), "hlo_proto"), output)
     else:
@@ -127,7 +128,7 @@ def _list(passes: bool) -> None:
 def _optimize_kernels(file: str, passes: str, print_changed: bool, output: str | None) -> None:
     """Run kernel passes on the kernels in a file."""
     text = loading.read_bytes(file).decode("utf-8", "surrogateescape")
-    made = optimized(text, file, passes, Changes() if print_changed else None)
+    made = optimized(text, file, passes, Changes(of_kernels=True) if print_changed else None)
     loading.write_bytes(made.encode("utf-8", "surrogateescape"), output)
 
 
@@ -149,12 +150,7 @@ def _text(
     elif changes is None:
         text = at_stage(compile(module), stage)
     else:
-        executable = compile(module, context=seeing(changes.see, default_context()))
-        if stage not in HLO_STAGES:
-            staged = isinstance(executable, StagedExecutable)
-            for part in executable.executables if staged else (executable,):
-                changes.see_kernels(part)
-        text = at_stage(executable, stage)
+        text = at_stage(compile(module, context=seeing(changes.see, default_context())), stage)
     return text if with_metadata else print_module(parse(text), with_metadata=False)
 
 

@@ -35,7 +35,7 @@ class KernelTexts:
     def kernel_ir(self, name: str) -> str:
         """Return the kernel IR of a kernel."""
         made = self._kernels.compiled.get(name)
-        return kernel_text(self._kernels.inlined[name] if made is None else made.kernel)
+        return kernel_text((self._kernels.inlined[name] if made is None else made).kernel)
 
     def schedule(self, name: str) -> str:
         """Return how a kernel runs."""

@@ -10,7 +10,6 @@ Invariant: the depth of an event is the number of loops of the same execution th
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 from ingot.client.executable import Executable
@@ -31,14 +30,6 @@ def runs_of(profile: Profile, executable: Executable) -> list[Run]:
     record = executable.program.record_address
     key = (PROGRAM.read(record, "run"), PROGRAM.read(record, "constants"))
     return [(site, event) for site, event in profile.runs if event.program == key]
-
-
-def shortest_times(runs: Sequence[Run]) -> dict[str, float]:
-    """Return the seconds of the shortest call of each site, by its instruction."""
-    times: defaultdict[str, list[int]] = defaultdict(list)
-    for site, event in runs:
-        times[site.name].append(event.end - event.start)
-    return {name: min(found) / 1e9 for name, found in times.items()}
 
 
 def last_execution(runs: Sequence[Run], kernels: int) -> tuple[EventReport, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import linecache
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -17,12 +17,11 @@ from ingot.analysis.network.description import Network
 from ingot.client.executable import Executable
 from ingot.client.inspected_stages import stages_refused
 from ingot.client.profile import Profile
-from ingot.client.roofline import measured_machine
 from ingot.client.staged import StagedExecutable
+from ingot.client.timings import Row, rows_of_runs
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pass_base import PassTiming
-from ingot.host.kernel_info import KernelInfo
 from ingot.host.sites import sites
 from ingot.passes.fusion.groups import Decision
 from ingot.support.observing import Observation
@@ -38,7 +37,7 @@ from ingot.viz.content import (
     Size,
     SourceLine,
 )
-from ingot.viz.execution import last_execution, runs_of, shortest_times
+from ingot.viz.execution import last_execution, runs_of
 from ingot.viz.flow import feeds_of
 from ingot.viz.memory import live_bytes, made_buffers, rows_of
 from ingot.viz.report import Report
@@ -94,7 +93,8 @@ def _program(
     feeds = feeds_of(found, position)
     buffers = made_buffers(executable.assignment)
     live = live_bytes(buffers, positions)
-    kernels = _kernels(executable, found, shortest_times(runs), feeds, live)
+    rows = {row.site.name: row for row in rows_of_runs(runs)}
+    kernels = _kernels(executable, found, rows, feeds, live)
     memory = executable.memory_analysis()
     names = _by_name(kernels)
     report = ProgramReport(
@@ -123,11 +123,12 @@ def _program(
 def _kernels(
     executable: Executable,
     found: Sequence[Instruction],
-    times: dict[str, float],
+    rows: Mapping[str, Row],
     feeds: Sequence[tuple[int, ...]],
     live: Sequence[int],
 ) -> tuple[KernelReport, ...]:
     texts = KernelTexts(executable)
+    ran = [rows.get(kernel.fusion) for kernel in executable.kernels]
     return tuple(
         KernelReport(
             number=number,
@@ -143,27 +144,20 @@ def _kernels(
             flops=size_of(kernel.flops),
             strategy=kernel.strategy,
             refused=kernel.refused,
-            bound=kernel.bound,
+            bound=kernel.bound or ("" if row is None else row.bound),
             feeds=feeds[number],
             live_bytes=live[number],
-            seconds=times.get(kernel.fusion),
-            roofline=_roofline(kernel, times.get(kernel.fusion)),
+            seconds=None if row is None else row.shortest,
+            roofline=None if row is None else row.roofline,
             hlo=texts.hlo(site),
             kernel_ir=texts.kernel_ir(kernel.name),
             schedule=texts.schedule(kernel.name),
             llvm_ir=texts.llvm_ir(kernel.name),
         )
-        for number, (kernel, site) in enumerate(zip(executable.kernels, found, strict=True))
+        for number, (kernel, site, row) in enumerate(
+            zip(executable.kernels, found, ran, strict=True)
+        )
     )
-
-
-def _roofline(kernel: KernelInfo, seconds: float | None) -> float | None:
-    """Return the share of the roofline that a kernel reached; None if it was not timed."""
-    if seconds is None:
-        return None
-    sizes = (kernel.bytes_read, kernel.bytes_written, kernel.flops, kernel.transcendentals)
-    read, written, flops, transcendentals = (s if isinstance(s, int) else 0 for s in sizes)
-    return measured_machine().share(read + written, flops, seconds, transcendentals)
 
 
 def size_of(size: int | Dim) -> Size:

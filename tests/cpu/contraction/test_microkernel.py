@@ -6,7 +6,8 @@ import pytest
 from ingot.cpu.emit.contraction.microkernel import MicroKernel, on_panels, shared_along
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import PLAIN, assembly
+from ingot.llvm.jit import assembly
+from ingot.llvm.optimization import PLAIN
 from ingot.llvm.target import TargetSpec
 
 

@@ -133,7 +133,8 @@ def test_fuel_and_disabled_passes() -> None:
 def test_dumps_before_and_after_changes() -> None:
     stages: list[str] = []
 
-    def dump(stage: Stage, module: Module) -> None:
+    def dump(stage: Stage, module: object) -> None:
+        assert isinstance(module, Module)
         stages.append(f"{stage} {len(module.entry)}")
 
     run_passes(Pipeline("p", (PeelOne(), PeelOne())), negations(1), PassContext(dump=dump))

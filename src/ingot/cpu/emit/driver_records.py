@@ -13,7 +13,7 @@ from ingot.analysis.library import VECTORS
 from ingot.cpu.emit.template import Template
 from ingot.kernel.driver_parameters import RowBlocks
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import SHORT
+from ingot.llvm.optimization import SHORT
 from ingot.llvm.types import Type, vector
 from ingot.native.functions import exported_for, inlined
 from ingot.native.module import Translation

@@ -68,7 +68,6 @@ class EmittedKernel:
         order: which of the fusion's buffers each buffer slot holds; empty: as they come.
         behind: the fusion's buffers whose addresses come behind `symbols`, as the start of an env.
         behind_symbols: what the slots behind those and another slot for the scratch hold.
-        is_quick: its code need be no better than what LLVM makes without optimizing.
         tables: arrays whose addresses slots hold, by symbol.
     """
 
@@ -80,7 +79,6 @@ class EmittedKernel:
     order: tuple[int, ...] = ()
     behind: tuple[int, ...] = ()
     behind_symbols: tuple[str, ...] = ()
-    is_quick: bool = False
     tables: Mapping[str, Numbers] = field(default_factory=fresh(dict[str, Numbers]))
 
     @property

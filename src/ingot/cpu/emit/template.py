@@ -16,7 +16,7 @@ from dataclasses import field
 from typing import Protocol, TypeVar
 
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import PLAIN, Optimization
+from ingot.llvm.optimization import PLAIN, Optimization
 from ingot.support.records import record
 
 Number = TypeVar("Number")

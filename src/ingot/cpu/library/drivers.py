@@ -46,9 +46,11 @@ from ingot.kernel.convolution.winograd import winograd
 from ingot.kernel.ir import (
     ContractionKernel,
     ConvolutionKernel,
+    Kernel,
     PlainConvolution,
     general_kernel,
 )
+from ingot.kernel.verifier import verify_kernel
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 
@@ -67,46 +69,62 @@ def match_product(request: Request) -> Driven:
     kernel = request.kernel
     assert isinstance(kernel, ContractionKernel), "it is asked about contractions"
     found = plain_product(kernel, request.vectors)
-    return found if isinstance(found, str) else _driven(request, product_call(found))
+    if isinstance(found, str):
+        return found
+    return _driven(kernel, request.target, product_call(found))
 
 
 def match_filter_gradient(request: Request) -> Driven:
     """Return how the library runs the gradient of a filter."""
-    return _convolved(request, filter_gradient_of, filter_gradient_call)
+    kernel = _convolution(request)
+    return _convolved(request, kernel, filter_gradient_of, filter_gradient_call)
 
 
 def match_winograd(request: Request) -> Driven:
     """Return how the library runs a convolution by Winograd's algorithm."""
-    return _convolved(request, winograd, winograd_call)
+    return _convolved(request, _convolution(request), winograd, winograd_call)
 
 
 def match_direct(request: Request) -> Driven:
     """Return how the library sums a convolution directly."""
+    kernel = side_by_side(_convolution(request), request.vectors)
+    if request.context.debug:
+        verify_kernel(kernel, "joined groups")
+    return _convolved(request, kernel, direct_convolution, direct_call)
+
+
+def _convolution(request: Request) -> ConvolutionKernel:
     assert isinstance(request.kernel, ConvolutionKernel), "it is asked about convolutions"
-    kernel = side_by_side(request.kernel, request.vectors)
-    return _convolved(Request(kernel, request.target), direct_convolution, direct_call)
+    return request.kernel
 
 
 def _convolved(
     request: Request,
+    kernel: ConvolutionKernel,
     plan_of: Callable[[ConvolutionKernel, Vectors], _Plan | str],
     call_of: Callable[[PlainConvolution, int | None, _Plan], DriverCall],
 ) -> Driven:
-    """Return how a driver runs a convolution that `plan_of` plans for it, or why it does not."""
-    kernel = request.kernel
-    assert isinstance(kernel, ConvolutionKernel), "it is asked about convolutions"
+    """Return how a driver runs a convolution that `plan_of` plans for it, or why it does not.
+
+    Args:
+        request: says what it runs on.
+        kernel: the convolution, as it is asked about or in another form.
+        plan_of: returns the driver's plan, or why it has none.
+        call_of: returns the driver's call.
+    """
     found = plan_of(kernel, request.vectors)
     if isinstance(found, str):
         return found
-    return _driven(request, call_of(kernel.convolution, result_of_sums(kernel), found))
+    call = call_of(kernel.convolution, result_of_sums(kernel), found)
+    return _driven(kernel, request.target, call)
 
 
-def _driven(request: Request, call: DriverCall) -> LibraryKernel | CodePlan:
+def _driven(kernel: Kernel, target: TargetSpec, call: DriverCall) -> LibraryKernel | CodePlan:
     """Return the plan of a driver's call."""
-    target, kernel = request.target, general_kernel(request.kernel)
     if call.needs_code:
-        assert isinstance(kernel, ContractionKernel), "loop kernels have no code for a driver"
-        return driver_code(kernel, target, call)
+        general = general_kernel(kernel)
+        assert isinstance(general, ContractionKernel), "loop kernels have no code for a driver"
+        return driver_code(general, target, call)
     parts = tuple(library_part(target, item) for item in dict.fromkeys(call.needed))
     return LibraryKernel(call.without_code(), parts)
 

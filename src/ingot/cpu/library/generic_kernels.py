@@ -18,6 +18,7 @@ from ingot.cpu.strategies.request import Request
 from ingot.kernel.generic.generalize import GenericKernel
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.kernel.verifier import verify_kernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.target import TargetSpec
 from ingot.support.recent import RecentTable
@@ -33,7 +34,11 @@ def match_generic(find: Find) -> Callable[[Request], LibraryKernel | str]:
 
     def match(request: Request) -> LibraryKernel | str:
         found = find(request.loop_kernel, request.loops.schedule)
-        return found if isinstance(found, str) else library_kernel(request.target, found)
+        if isinstance(found, str):
+            return found
+        if request.context.debug:
+            verify_kernel(found.kernel, found.symbol)
+        return library_kernel(request.target, found)
 
     return match
 

@@ -12,8 +12,9 @@ from functools import partial
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.emit.template import Template
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import Optimization, compile_named
+from ingot.llvm.jit import compile_named
 from ingot.llvm.linking import Library, map_objects
+from ingot.llvm.optimization import Optimization
 from ingot.llvm.target import TargetSpec
 from ingot.support.forking import defers_fork
 from ingot.support.later import Later

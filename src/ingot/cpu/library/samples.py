@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import reduce
 from itertools import product
 
-from ingot.cpu.emit.loop.split import plain_fold
+from ingot.cpu.emit.loop.split import fold_template
 from ingot.cpu.library.generic_kernels import library_kernel
 from ingot.cpu.library.parts import LibraryPart, library_part
 from ingot.hlo.builder import Builder, scalar_computation
@@ -26,7 +26,7 @@ from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.loop.update import build_update_kernel
 from ingot.kernel.schedule.decide import schedule_loops
-from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.kernel.schedule.loop_schedule import LoopSchedule, SplitReduction
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 
@@ -64,9 +64,11 @@ def common_folds(target: TargetSpec) -> Iterator[LibraryPart]:
     """Load what sums of a few f32 arrays need."""
     vectors = Vectors.of(target)
     for kernel in _sums():
-        fold = plain_fold(kernel, schedule_loops(kernel, vectors), target.has_fma)
-        assert fold is not None, "a sum of everything is folded in parts"
-        yield library_part(target, fold)
+        schedule = schedule_loops(kernel, vectors)
+        split = schedule.strategy
+        assert isinstance(split, SplitReduction), "a sum of everything is computed in parts"
+        assert split.fold is not None, "nothing follows the sum"
+        yield library_part(target, fold_template(split.fold, schedule, target.has_fma))
 
 
 def _kernels() -> Iterator[

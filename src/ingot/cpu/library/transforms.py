@@ -51,7 +51,7 @@ from ingot.kernel.fft.steps import (
 from ingot.kernel.fft.tables import table
 from ingot.kernel.ir import FftKernel
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import SHORT
+from ingot.llvm.optimization import SHORT
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, F64, Type, vector
 from ingot.native.pointers import sizeof

@@ -7,7 +7,7 @@ it chooses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from ingot.cpu.emit.drivers import DriverCall
@@ -15,8 +15,9 @@ from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.emit.loop.kernel import emit_loop_kernel
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import ContractionKernel, Kernel, LoopKernel
-from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.kernel.schedule.loop_schedule import Effort, LoopSchedule
 from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.optimization import PLAIN, SIMPLE, Optimization
 from ingot.llvm.target import TargetSpec
 from ingot.support.records import record
 
@@ -40,11 +41,26 @@ class CodePlan:
         kernel: what it computes.
         weight: how long the code takes to compile, about, in nodes of expressions.
         emit: emits the code.
+        how: what LLVM does with it.
     """
 
     kernel: Kernel
     weight: int
     emit: Emit
+    how: Optimization
+
+    @property
+    def kernels(self) -> Iterable[Kernel]:
+        """The kernels that emitters get: what is computed, and what a schedule made of it."""
+        return (self.kernel,)
+
+
+OF_EFFORT: Mapping[Effort, Optimization] = {
+    Effort.FULL: PLAIN,
+    Effort.MEMORY_BOUND: SIMPLE,
+    Effort.CHAIN: SIMPLE,
+}
+"""What LLVM does with loops, by the effort that their schedule asks for."""
 
 
 @record
@@ -55,6 +71,11 @@ class LoopCode(CodePlan):
     target: TargetSpec
     schedule: LoopSchedule
 
+    @property
+    def kernels(self) -> Iterable[Kernel]:
+        """The loops, and the kernels that their schedule holds."""
+        return (self.kernel, *self.schedule.kernels)
+
 
 def loop_code(kernel: LoopKernel, target: TargetSpec, schedule: LoopSchedule) -> LoopCode:
     """Return the plan of loops of the kernel's own."""
@@ -62,7 +83,8 @@ def loop_code(kernel: LoopKernel, target: TargetSpec, schedule: LoopSchedule) ->
     def emit(module: ModuleBuilder, symbol: str) -> EmittedKernel:
         return emit_loop_kernel(module, symbol, kernel, schedule, target.has_fma)
 
-    return LoopCode(kernel, KERNEL_WEIGHT + len(walk(kernel.exprs)), emit, target, schedule)
+    weight, how = KERNEL_WEIGHT + len(walk(kernel.exprs)), OF_EFFORT[schedule.effort]
+    return LoopCode(kernel, weight, emit, how, target, schedule)
 
 
 @record
@@ -88,7 +110,7 @@ def driver_code(kernel: ContractionKernel, target: TargetSpec, call: DriverCall)
     def emit(module: ModuleBuilder, symbol: str) -> EmittedKernel:
         return call.with_code(module, symbol, kernel, target)
 
-    return DriverCode(kernel, KERNEL_WEIGHT, emit, call)
+    return DriverCode(kernel, KERNEL_WEIGHT, emit, PLAIN, call)
 
 
 def scheduled(
@@ -103,4 +125,4 @@ def scheduled(
     def emit(module: ModuleBuilder, symbol: str) -> EmittedKernel:
         return emit_kernel(module, symbol, kernel, schedule, target)
 
-    return ScheduledCode(kernel, weight, emit, schedule)
+    return ScheduledCode(kernel, weight, emit, PLAIN, schedule)

@@ -7,6 +7,7 @@ the first strategy asks for it, and all strategies see the same schedule.
 
 from __future__ import annotations
 
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.kernel.schedule.decide import Decision, decide_loops
 from ingot.llvm.machine_model import Vectors
@@ -19,15 +20,25 @@ class Request:
     Attributes:
         kernel: the kernel to run.
         target: what it runs on.
+        context: which passes run on kernels that a strategy builds, and the record of those.
+        label: what dumps of these kernels call them.
         vectors: what schedules must know of the target.
     """
 
-    __slots__ = ("_loops", "kernel", "target", "vectors")
+    __slots__ = ("_loops", "context", "kernel", "label", "target", "vectors")
 
-    def __init__(self, kernel: Kernel, target: TargetSpec) -> None:
-        """Ask for a plan of `kernel` on `target`."""
+    def __init__(
+        self,
+        kernel: Kernel,
+        target: TargetSpec,
+        context: PassContext | None = None,
+        label: str = "",
+    ) -> None:
+        """Ask for a plan of `kernel` on `target`; by default all kernel passes run."""
         self.kernel = kernel
         self.target = target
+        self.context = context or PassContext()
+        self.label = label
         self.vectors = Vectors.of(target)
         self._loops: Decision | None = None
 

@@ -18,5 +18,5 @@ def match_network(request: Request) -> CodePlan | str:
     network = sort_network(kernel)
     if isinstance(network, str):
         return network
-    loops = run_kernel_passes(network)
+    loops = run_kernel_passes(network, request.context, label=request.label)
     return loop_code(loops, request.target, schedule_loops(loops, request.vectors))

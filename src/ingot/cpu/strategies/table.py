@@ -6,7 +6,7 @@ needs nothing compiled, a driver of the library with an epilogue, or code of the
 takes whatever is left. Why the others refused stays with the kernel
 (`executable.kernels[i].refused`).
 
-Invariant: the plan depends on the kernel, its sizes and the target alone.
+Invariant: the plan depends on the kernel, its sizes, the target and the kernel passes that run.
 
 Example:
     >>> [item.name for item in STRATEGIES if TopKKernel in item.kinds]
@@ -23,6 +23,7 @@ from ingot.cpu.library.generic_kernels import match_generic
 from ingot.cpu.library.parts import LibraryKernel
 from ingot.cpu.strategies.plans import CodePlan, LoopCode, loop_code
 from ingot.cpu.strategies.request import Request
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.kernel.generic.indexing import generic_indexing
 from ingot.kernel.generic.iota import generic_iota
 from ingot.kernel.generic.reduction import generic_reduction
@@ -113,12 +114,24 @@ class Planned:
     refused: tuple[Refusal, ...]
 
 
-def plan_kernel(kernel: Kernel, target: TargetSpec) -> Planned:
-    """Return how a kernel runs on a target."""
+def plan_kernel(
+    kernel: Kernel, target: TargetSpec, context: PassContext | None = None, label: str = ""
+) -> Planned:
+    """Return how a kernel runs on a target.
+
+    Args:
+        kernel: the kernel.
+        target: what it runs on.
+        context: which passes run on kernels that strategies build, and their record; default: all.
+        label: what dumps of such kernels call them.
+
+    Raises:
+        InternalError: no strategy takes the kernel, or a pass left an invalid one (INGOT0932).
+    """
     refused: list[Refusal] = []
     general = general_kernel(kernel)
     for asked in (kernel,) if general is kernel else (kernel, general):
-        request = Request(asked, target)
+        request = Request(asked, target, context, label)
         for strategy in _asked_about(type(asked)):
             found = strategy.match(request)
             if not isinstance(found, str):

@@ -2,7 +2,8 @@
 """Passes: their base class, their context, and how they are grouped.
 
 A pass is a frozen dataclass; its fields are its options. It edits the module and says whether it
-changed anything. It neither verifies, nor dumps, nor times: the runner does that for all of them.
+changed anything. It neither verifies, nor dumps, nor times: the runner does that for all of them
+(`rewrite.pass_runner`), and for the passes of kernels.
 
     @record
     class DeadCodeElimination(Pass):
@@ -31,20 +32,23 @@ from ingot.support.records import fresh, mutable, record
 
 @record
 class Stage:
-    """The stage of a dumped module: after pass `after`, before pass `before`, of `pipeline`.
+    """The stage of a dump: after pass `after`, before pass `before`, of `pipeline`.
 
-    `before` is empty after the last pass and `after` is empty before the first one.
+    `before` is empty after the last pass and `after` is empty before the first one. `label` says
+    which kernel is dumped; it is empty for modules.
     """
 
     pipeline: str
     number: int
     after: str
     before: str
+    label: str = ""
 
     def __str__(self) -> str:
+        label = f".{self.label}" if self.label else ""
         after = f"after_{self.after}" if self.after else "start"
         before = f".before_{self.before}" if self.before else ""
-        return f"{self.number:04d}.{self.pipeline}.{after}{before}"
+        return f"{self.number:04d}.{self.pipeline}{label}.{after}{before}"
 
 
 @record
@@ -87,10 +91,11 @@ class PassContext:
         debug: 0 runs fast; 1 also verifies after passes that changed nothing and checks by
             fingerprint that they did not; a group without fixed point is an error.
         verify: whether changed modules are verified.
-        verify_each: whether after each pass, which names the culprit, or once after the last, which
-            saves a fifth of the passes' time.
+        verify_each: whether modules and kernels are verified after each pass, which names the
+            culprit. Else modules are once, after the last pass, which saves a fifth of the passes'
+            time, and kernels are not.
         disabled: names of passes and rules that do not run.
-        dump: gets the module at every stage at which it changed.
+        dump: gets the module, or the loops of a kernel, at every stage at which it changed.
         to_text: prints a module for error reports (the printer lives in a higher layer).
         pass_fuel: how many pass executions are left, None for any number; bisecting sets it.
         rewrite_fuel: how many rule firings are left, None for any number.
@@ -107,7 +112,7 @@ class PassContext:
     verify: bool = True
     verify_each: bool = True
     disabled: frozenset[str] = frozenset()
-    dump: Callable[[Stage, Module], None] | None = None
+    dump: Callable[[Stage, object], None] | None = None
     to_text: Callable[[Module], str] | None = None
     pass_fuel: int | None = None
     rewrite_fuel: int | None = None
@@ -118,6 +123,11 @@ class PassContext:
         default_factory=fresh(dict[tuple[int, Computation], int])
     )
     remarks: list[object] = field(default_factory=fresh(list[object]))
+
+    @property
+    def runs_all(self) -> bool:
+        """Whether no pass is left out: what is made is what any other compilation makes."""
+        return not self.disabled and self.pass_fuel is None
 
     def may_run(self, name: str, *, lowers: bool = False) -> bool:
         """Whether a pass may run now; takes one unit of pass fuel if so.

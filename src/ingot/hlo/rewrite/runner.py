@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runner: executes passes and groups, and alone verifies, dumps, times and counts fuel.
+"""The runner of passes over modules: which pass of a pipeline runs next, and when none has to.
 
-It connects the pipelines, which are data, and the passes, which only rewrite.
+It connects the pipelines, which are data, and the passes, which only rewrite. What happens around
+each pass (fuel, times, verifier, dumps) is `rewrite.pass_runner`'s.
 
 Invariant: after every pass that ran (`verify_each`), or after the last, the module verifies; a pass
 that breaks it is named in the error. Two runs with the same context always do the same.
@@ -18,7 +19,6 @@ Example:
 
 from __future__ import annotations
 
-import time
 from functools import lru_cache
 
 from ingot.hlo.module import Module
@@ -28,15 +28,14 @@ from ingot.hlo.rewrite.pass_base import (
     FixedPoint,
     Pass,
     PassContext,
-    PassTiming,
     Pipeline,
-    Stage,
     Step,
 )
+from ingot.hlo.rewrite.pass_runner import PassRunner
 from ingot.hlo.verifier import verify
-from ingot.support.diagnostics import IngotError, InternalError, VerifyError
+from ingot.support.diagnostics import InternalError, VerifyError
 from ingot.support.records import replace
-from ingot.support.tracing import Level, enabled, log
+from ingot.support.tracing import Level, log
 
 
 @lru_cache(maxsize=1 << 12)
@@ -64,15 +63,12 @@ def run_passes(step: Step, module: Module, context: PassContext) -> bool:
     return changed
 
 
-class _Runner:
-    """One run: the module, its context, and the stage that dumps are named after."""
+class _Runner(PassRunner[Module, Pass]):
+    """One run: what the module holds, and which passes have nothing more to do."""
 
     def __init__(self, module: Module, context: PassContext) -> None:
-        self._module = module
-        self._context = context
-        self._number = 0
+        super().__init__(module, context)
         self._checks = context.debug > 0
-        self._logs = enabled(Level.PASS)
         self._census = Census(module)
         self._settled: dict[type, Pass] = {}
 
@@ -81,7 +77,7 @@ class _Runner:
         concerns = step.concerns
         if concerns is not None and not self._census.holds_any(concerns) and not self._checks:
             if step.ensures:
-                self._context.properties |= step.ensures
+                self.context.properties |= step.ensures
             return False
         if isinstance(step, Pipeline):
             return self._pipeline(step)
@@ -121,69 +117,46 @@ class _Runner:
         return changed
 
     def _pass(self, step: Pass, pipeline: str) -> bool:
-        context = self._context
         settled = self._settled.get(type(step))
         if settled is not None and (settled is step or settled == step):
             return False
-        if not context.may_run(step.name, lowers=step.lowers):
-            return False
+        return self.run_pass(step, step.name, pipeline, lowers=step.lowers)
+
+    def apply(self, step: Pass) -> bool:
+        """Run a pass that has the properties it requires; renew what is known of the module."""
+        context = self.context
         missing = step.requires - context.properties
         if missing:
             raise self._error("INGOT0913", f"pass needs {sorted(missing)}", step.name)
-        if context.dump is not None and self._number == 0:
-            self._dump(pipeline, "", step.name)
-        run = self._run_checked if self._checks else self._run
-        start = time.perf_counter_ns()
-        changed = run(step)
-        spent = time.perf_counter_ns() - start
-        context.timings.append(PassTiming(pipeline, step.name, spent, changed))
-        if self._logs:
-            log(Level.PASS, "pass.run", name=step.name, changed=changed, us=spent // 1000)
+        changed = self._run_checked(step) if self._checks else step.run(self.subject, context)
         if step.breaks:
             context.properties -= step.breaks
         if step.ensures:
             context.properties |= step.ensures
         if changed:
-            self._after_change(step, pipeline)
+            self._census.renew()
+            self._settled.clear()
         elif not self._checks:
             self._settled[type(step)] = step
         return changed
 
-    def _after_change(self, step: Pass, pipeline: str) -> None:
-        self._census.renew()
-        self._settled.clear()
-        if self._context.verify_each:
-            self.verify(step.name)
-        if self._context.dump is not None:
-            self._dump(pipeline, step.name, "")
-
     def _run_checked(self, step: Pass) -> bool:
         """Run the pass and check its report: that it has nothing to do, or changed nothing."""
-        before, held = fingerprint(self._module), census(self._module)
-        changed = self._run(step)
-        if not changed and fingerprint(self._module) != before:
+        module = self.subject
+        before, held = fingerprint(module), census(module)
+        changed = step.run(module, self.context)
+        if not changed and fingerprint(module) != before:
             raise self._error("INGOT0911", "pass changed the module and denied it", step.name)
         if changed and step.concerns is not None and held.isdisjoint(step.concerns):
             raise self._error("INGOT0911", "pass changed what it says it leaves alone", step.name)
-        self.verify(step.name)
         return changed
-
-    def _run(self, step: Pass) -> bool:
-        """Run the pass; name it in any Ingot error that it raises."""
-        try:
-            return step.run(self._module, self._context)
-        except IngotError as error:
-            found = error.diagnostic
-            if found.pass_name:
-                raise
-            raise type(error)(replace(found, pass_name=step.name)) from error
 
     def verify(self, pass_name: str) -> None:
         """Verify the module; blame `pass_name` (if empty, one of those that ran)."""
-        if not self._context.verify:
+        if not self.context.verify:
             return
         try:
-            verify(self._module)
+            verify(self.subject)
         except VerifyError as error:
             notes = self._text_notes()
             found = error.diagnostic
@@ -197,15 +170,10 @@ class _Runner:
             )
             raise InternalError(broken) from error
 
-    def _dump(self, pipeline: str, after: str, before: str) -> None:
-        assert self._context.dump is not None
-        self._context.dump(Stage(pipeline, self._number, after, before), self._module)
-        self._number += 1
-
     def _error(self, code: str, message: str, name: str) -> InternalError:
         return InternalError(message, code=code, pass_name=name, notes=self._text_notes())
 
     def _text_notes(self) -> tuple[str, ...]:
-        if self._context.to_text is None:
+        if self.context.to_text is None:
             return ()
-        return ("the module:\n" + self._context.to_text(self._module),)
+        return ("the module:\n" + self.context.to_text(self.subject),)

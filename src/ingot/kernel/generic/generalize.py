@@ -199,6 +199,7 @@ def _general_schedule(
             strategy,
             length=sizes.multiple("part_length", strategy.length, along),
             count=sizes.multiple("parts", strategy.count, 1),
+            fold=None,
         )
     elif is_whole:
         strategy = replace(strategy, axis=axes[strategy.axis])

@@ -4,8 +4,9 @@
 `build` makes a kernel as the program says; these rewrite it, kernel to kernel, before it is
 scheduled. Each keeps what the kernel stores to the bit. `ORDER` has the reasons for the order.
 
-They are passes like those of HLO: the same `PassContext` says which of them run (disabled names,
-fuel), and has a row of each that ran, as the pipeline "kernel".
+They are passes like those of HLO: the same runner (`hlo.rewrite.pass_runner`) verifies, times and
+dumps them, and the same `PassContext` says which of them run (disabled names, fuel) and has a row
+of each that ran, as the pipeline "kernel".
 
 Example:
     >>> [item.name for item in KERNEL_PASSES][:2]
@@ -14,10 +15,10 @@ Example:
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from ingot.hlo.rewrite.pass_base import PassContext, PassTiming
+from ingot.hlo.rewrite.pass_base import PassContext
+from ingot.hlo.rewrite.pass_runner import PassRunner
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.cache_rows import cache_rows
 from ingot.kernel.loop.collapse import collapse
@@ -115,22 +116,27 @@ def passes_for(is_convolution: bool) -> list[KernelPass]:
 
 
 def run_kernel_passes(
-    kernel: LoopKernel, context: PassContext | None = None, *, is_convolution: bool = False
+    kernel: LoopKernel,
+    context: PassContext | None = None,
+    *,
+    passes: Sequence[KernelPass] | None = None,
+    label: str = "",
 ) -> LoopKernel:
     """Return a kernel as the passes leave it.
 
     Args:
         kernel: as it was built.
         context: which passes run, and the record of those that did; default: all of them.
-        is_convolution: whether its reduction is a convolution's.
+        passes: in the order in which they run; default: those of kernels that are no convolution.
+        label: what dumps and logs call the kernel.
 
     Raises:
-        InternalError: INGOT0932, a pass left an invalid kernel (with `INGOT_DEBUG=4`).
+        InternalError: INGOT0932, a pass left an invalid kernel (with `INGOT_DEBUG`).
     """
-    made = kernel
-    for _, made in _stages(kernel, context or PassContext(), is_convolution):  # noqa: B007
-        pass
-    return made
+    runner = _Runner(kernel, context or PassContext(), label)
+    for item in passes_for(False) if passes is None else passes:
+        runner.run_pass(item, item.name, PIPELINE_NAME)
+    return runner.subject
 
 
 def kernel_stages(
@@ -138,26 +144,33 @@ def kernel_stages(
 ) -> Iterator[tuple[str, LoopKernel]]:
     """Yield the kernel after each pass that changed it, by the pass's name; verified.
 
+    The context's records and dumps do not see these passes.
+
     Raises:
         InternalError: INGOT0932, a pass left an invalid kernel.
     """
-    checked = replace(context or PassContext(), debug=1, timings=[])
-    yield from _stages(kernel, checked, is_convolution)
-
-
-def _stages(
-    kernel: LoopKernel, context: PassContext, is_convolution: bool
-) -> Iterator[tuple[str, LoopKernel]]:
+    checked = replace(context or PassContext(), debug=1, timings=[], dump=None)
+    runner = _Runner(kernel, checked)
     for item in passes_for(is_convolution):
-        if not context.may_run(item.name):
-            continue
-        start = time.perf_counter_ns()
-        made = item.run(kernel)
-        spent = time.perf_counter_ns() - start
-        changed = made is not kernel and made != kernel
-        context.timings.append(PassTiming(PIPELINE_NAME, item.name, spent, changed))
-        if context.debug:
-            verify_kernel(made, item.name)
-        if changed:
-            kernel = made
-            yield item.name, kernel
+        if runner.run_pass(item, item.name, PIPELINE_NAME):
+            yield item.name, runner.subject
+
+
+class _Runner(PassRunner[LoopKernel, KernelPass]):
+    """Runs passes on one kernel, which each of them may replace."""
+
+    _verified: LoopKernel | None = None
+
+    def apply(self, step: KernelPass) -> bool:
+        """Put what a pass makes of the kernel in its place; return whether that is another one."""
+        made = step.run(self.subject)
+        if made is self.subject or made == self.subject:
+            return False
+        self.subject = made
+        return True
+
+    def verify(self, pass_name: str) -> None:
+        """Verify the kernel, unless it was: kernels do not change."""
+        if self.subject is not self._verified:
+            verify_kernel(self.subject, pass_name)
+            self._verified = self.subject

@@ -54,7 +54,7 @@ from ingot.kernel.schedule.row_folds import rows_together
 from ingot.kernel.schedule.row_nests import row_nest
 from ingot.kernel.schedule.serial import bits_of_updates
 from ingot.kernel.schedule.shares import block_of
-from ingot.kernel.schedule.splits import runs_of, split_of
+from ingot.kernel.schedule.splits import plain_fold, runs_of, split_of
 from ingot.kernel.schedule.streams import streamed_rows
 from ingot.kernel.schedule.tiles import LANE_BITS, SIDE_TILES, tiles_of
 from ingot.kernel.schedule.transposed_rows import UNIT_BLOCKS, transposed_rows
@@ -242,6 +242,8 @@ def _match_split(request: LoopRequest) -> LoopSchedule | str:
     split = split_of(request.kernel, units.count, units.points, in_turn)
     if isinstance(split, str):
         return split
+    if axis is None:
+        split = replace(split, fold=plain_fold(request.kernel))
     made = _in_lanes(request, split, request.effort)
     if axis is not None or made.gather_bits:
         return made

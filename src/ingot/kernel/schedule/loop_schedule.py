@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from enum import Enum
 
 from ingot.hlo.dim import Dim
-from ingot.kernel.ir import Axis
+from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.piece_loops import Band, PieceLoop
 from ingot.kernel.schedule.pieces import Cut
 from ingot.support.records import record
@@ -88,6 +88,8 @@ class SplitReduction:
             the whole part.
         runs: runs of positions that a part is cut into, which are read in turn, block by block;
             each has lanes of its own (`kernel.schedule.splits`).
+        fold: the kernel that combines the parts, if all reductions by the same fold share it
+            (`splits.plain_fold`); None: the kernel at hand has code of its own for that.
     """
 
     name = "split reduction"
@@ -96,6 +98,7 @@ class SplitReduction:
     count: int | Dim
     rows: int = 0
     runs: int = 1
+    fold: LoopKernel | None = None
 
 
 @record
@@ -234,6 +237,14 @@ class LoopSchedule:
     effort: Effort = Effort.FULL
     masks_all_blocks: bool = False
     unrolls_passes: bool = False
+
+    @property
+    def kernels(self) -> Iterator[LoopKernel]:
+        """The kernels that the strategy made of the scheduled one: pieces, the fold of parts."""
+        if isinstance(self.strategy, Pieces):
+            yield from (loop.kernel for loop in self.strategy.loops)
+        elif isinstance(self.strategy, SplitReduction) and self.strategy.fold is not None:
+            yield self.strategy.fold
 
     @property
     def blocked_axes(self) -> tuple[Axis, ...]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.kernel.expr import is_expensive_op, walk
+from ingot.kernel.expr import Access, is_expensive_op, make, walk
 from ingot.kernel.index_math import coefficient
-from ingot.kernel.ir import LoopKernel, Pass
+from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
 from ingot.kernel.schedule.lane_folds import folds_lanes
 from ingot.kernel.schedule.loop_schedule import SplitReduction
 from ingot.kernel.schedule.shares import LARGE_SHARE, share_of
 from ingot.kernel.schedule.work import pass_work, weight
+from ingot.support.records import replace
 
 ENOUGH_UNITS = 16
 """Kernels of as many units are shared out as they are."""
@@ -93,3 +94,32 @@ def runs_of(first: Pass, lanes: int, register: int) -> int:
         return 1
     arrays = steps.count(1)
     return min(MOST_RUNS, max(1, lanes // register)) if 0 < arrays <= MOST_ARRAYS else 1
+
+
+def plain_fold(kernel: LoopKernel) -> LoopKernel | None:
+    """Return the kernel that folds the parts of a reduction to one number, stored as it is.
+
+    It stands for every such reduction by that fold: it has neither the folded values nor a length.
+    Lanes run along the pass's axis. Returns None if another kernel has to finish this one.
+    """
+    if kernel.grid or kernel.symbols or len(kernel.passes) != 2:
+        return None
+    first, last = kernel.passes
+    if len(first.reductions) != 1 or last.axes or last.reductions or len(last.stores) != 1:
+        return None
+    (fold,), (store,) = first.reductions, last.stores
+    is_stored = store.value.op == "reduced" and store.is_simple
+    at_end = store.index == 0 and store.buffer == len(kernel.buffers) - 1
+    if not (is_stored and at_end) or fold.combiner.opcode is None:
+        return None
+    if len(fold.inputs) != 1 or fold.inits[0].op != "constant":
+        return None
+    parts, axis = Dim.symbol("parts"), first.axes[0].name
+    (value,) = fold.inputs
+    anything = make("load", value.dtype, (), Access(0, Dim.symbol(axis)))
+    return LoopKernel(
+        (),
+        (Pass((Axis(axis, parts),), (replace(fold, inputs=(anything,)),)), last),
+        (*[Buffer(value.dtype, parts, False)] * store.buffer, kernel.buffers[-1]),
+        parameters=("parts",),
+    )

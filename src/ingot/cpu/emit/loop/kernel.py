@@ -66,13 +66,8 @@ def emit_loop_kernel(
     body = _emit_body(emitter, chunk, kernel, schedule)
     f.ret()
     phases = (Phase(symbol, schedule.chunks),)
-    return EmittedKernel(
-        phases,
-        count,
-        kernel.symbols,
-        templates=tuple(map(template_of, body.shared)),
-        is_quick=schedule.effort is not Effort.FULL,
-    )
+    templates = tuple(map(template_of, body.shared))
+    return EmittedKernel(phases, count, kernel.symbols, templates=templates)
 
 
 def emit_in_place(emitter: ValueEmitter, kernel: LoopKernel, schedule: LoopSchedule) -> None:

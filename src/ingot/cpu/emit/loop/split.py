@@ -17,9 +17,8 @@ from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.types import accumulator_type
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
-from ingot.kernel.expr import Access, make
 from ingot.kernel.fingerprint import fingerprint
-from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
+from ingot.kernel.ir import Axis, LoopKernel, Pass
 from ingot.kernel.schedule.loop_schedule import Effort, InLanes, LoopSchedule, SplitReduction
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -34,58 +33,40 @@ def emit_split_kernel(
     """Emit a reduction in parts: `<symbol>_part` per part, then `<symbol>` for the rest."""
     split, count = schedule.strategy, len(kernel.buffers)
     assert isinstance(split, SplitReduction)
-    fold = plain_fold(kernel, schedule, fma)
     is_quick = schedule.effort is Effort.MEMORY_BOUND
     cut = _SplitKernel(module, kernel, schedule, split, fma, is_quick)
     cut.emit_parts(f"{symbol}_part")
     scratch_bytes = split.count * schedule.units * cut.layout.bytes
     parts = Phase(f"{symbol}_part", split.count)
-    if fold is not None:
+    if split.fold is not None:
+        fold = fold_template(split.fold, schedule, fma)
         phases, sizes = (parts, Phase(fold.name, 1)), (split.count,)
-        return EmittedKernel(phases, count, sizes, scratch_bytes, (fold,), is_quick=is_quick)
+        return EmittedKernel(phases, count, sizes, scratch_bytes, (fold,))
     cut.emit_rest(symbol)
     phases = (parts, Phase(symbol, 1))
-    return EmittedKernel(phases, count, kernel.symbols, scratch_bytes, is_quick=is_quick)
+    return EmittedKernel(phases, count, kernel.symbols, scratch_bytes)
 
 
-def plain_fold(kernel: LoopKernel, schedule: LoopSchedule, fma: bool) -> Template | None:
-    """Return the rest of a split reduction to one number that is stored as it is, else None.
+def fold_template(fold: LoopKernel, schedule: LoopSchedule, fma: bool) -> Template:
+    """Return the template that folds the parts of a split reduction (`SplitReduction.fold`).
 
-    It depends on the fold, on lanes, and on where env has result, scratch and number of parts,
-    which its name says: not on the folded values.
+    Its name says the fold, the lanes, and where env has result, scratch and number of parts.
+
+    Args:
+        fold: the kernel of every reduction that ends so.
+        schedule: that of the reduction.
+        fma: whether the target fuses a product and a sum.
     """
-    if kernel.grid or kernel.symbols or len(kernel.passes) != 2 or schedule.vector_axis is not None:
-        return None
-    first, last = kernel.passes
-    if len(first.reductions) != 1 or last.axes or last.reductions or len(last.stores) != 1:
-        return None
-    (fold,), (store,) = first.reductions, last.stores
-    is_stored = store.value.op == "reduced" and store.is_simple
-    at_end = store.index == 0 and store.buffer == len(kernel.buffers) - 1
-    if not (is_stored and at_end) or fold.combiner.opcode is None:
-        return None
-    if len(fold.inputs) != 1 or fold.inits[0].op != "constant":
-        return None
-    parts, axis = Dim.symbol("parts"), first.axes[0].name
-    (value,) = fold.inputs
-    anything = make("load", value.dtype, (), Access(0, Dim.symbol(axis)))
-    result = kernel.buffers[-1]
-    general = LoopKernel(
-        (),
-        (Pass((Axis(axis, parts),), (replace(fold, inputs=(anything,)),)), last),
-        (*[Buffer(value.dtype, parts, False)] * store.buffer, result),
-        parameters=("parts",),
-    )
-    name = f"fold_{fingerprint(general)}_{schedule.lanes[0]}_{len(general.buffers)}"
+    (count,) = fold.parameters
+    name = f"fold_{fingerprint(fold)}_{schedule.lanes[0]}_{len(fold.buffers)}"
     plain = replace(schedule, strategy=InLanes(), effort=Effort.FULL, masks_all_blocks=False)
+    parts = Dim.symbol(count)
 
     def define(module: ModuleBuilder) -> None:
-        cut = _SplitKernel(
-            module, general, plain, SplitReduction(parts, parts), fma, is_quick=False
-        )
+        cut = _SplitKernel(module, fold, plain, SplitReduction(parts, parts), fma, is_quick=False)
         cut.emit_rest(name)
 
-    return Template(name, define, general.parameters)
+    return Template(name, define, fold.parameters)
 
 
 def _combine_all(

@@ -27,7 +27,7 @@ from ingot.cpu.emit.sort.records import RecordRegisters, RecordType
 from ingot.cpu.emit.template import Template
 from ingot.kernel.sort.sort import MAX_PARTS
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import SHORT
+from ingot.llvm.optimization import SHORT
 from ingot.llvm.target import TargetSpec
 from ingot.native.functions import exported_for, inlined, native
 from ingot.native.module import Translation
