@@ -11,8 +11,8 @@ A loop schedule is written as the loops that run, outermost first::
     }
 
 The first line names the strategy, with its own numbers; after the loops stand the attributes that
-are not the usual ones. Each piece of `Pieces` is a kernel in braces of its own. Other schedules are
-one line of their fields.
+are not the usual ones. Kernels that the strategy made, as those of pieces, are in braces of their
+own. Other schedules are one line of their fields.
 
 Invariant: equal schedules of equal kernels have equal texts and different ones different texts.
 """
@@ -31,6 +31,7 @@ from ingot.kernel.schedule.loop_schedule import (
     LoopSchedule,
     Pieces,
     RowNest,
+    SplitReduction,
     Strategy,
 )
 from ingot.kernel.schedule.shares import IN_ORDER
@@ -42,8 +43,7 @@ def schedule_text(kernel: LoopKernel, schedule: LoopSchedule) -> str:
     strategy = schedule.strategy
     lines = [f"{_head(strategy)} {{"]
     lines += [f"  {line}" for line in _loops(kernel, schedule)]
-    if isinstance(strategy, Pieces):
-        lines += [indent(line, "  ") for line in _pieces(strategy)]
+    lines += [indent(line, "  ") for line in _kernels(strategy)]
     return "\n".join((*lines, "}\n"))
 
 
@@ -58,7 +58,7 @@ def fields_text(name: str, schedule: Any) -> str:
 
 
 def _head(strategy: Strategy) -> str:
-    return " ".join((strategy.name, *_fields(strategy, ("cuts", "bands"))))
+    return " ".join((strategy.name, *_fields(strategy, ("cuts", "bands", "fold"))))
 
 
 def _fields(holder: Any, left_out: tuple[str, ...]) -> Iterator[str]:
@@ -116,6 +116,14 @@ def _attributes(schedule: LoopSchedule) -> Iterator[str]:
         yield "masks all blocks"
     if schedule.unrolls_passes:
         yield "unrolls passes"
+
+
+def _kernels(strategy: Strategy) -> Iterator[str]:
+    """Return the kernels that the strategy made of the scheduled one."""
+    if isinstance(strategy, SplitReduction) and strategy.fold is not None:
+        yield f"parts are folded by {kernel_text(strategy.fold).rstrip()}"
+    if isinstance(strategy, Pieces):
+        yield from _pieces(strategy)
 
 
 def _pieces(strategy: Pieces) -> Iterator[str]:
