@@ -64,10 +64,16 @@ class Op:
 
 
 def emit_op(f: FunctionBuilder, expr: Expr, args: tuple[Value, ...], fma: bool) -> Value:
-    """Emit an elementwise expression on operand values of equal lane counts.
+    """Emit an elementwise expression and return its value.
+
+    Args:
+        f: the function that it is added to.
+        expr: the expression; its own operands are not looked at.
+        args: the values of its operands, of equal lane counts.
+        fma: whether products are fused with additions.
 
     Raises:
-        UnsupportedError: no row for the opcode.
+        UnsupportedError: INGOT0321 no row for the opcode.
     """
     op = Op(f, args, expr, fma)
     row = ROWS.get(expr.op)

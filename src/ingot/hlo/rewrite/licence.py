@@ -41,7 +41,11 @@ class Fp(IntEnum):
 
     @staticmethod
     def of(mode: str) -> Fp:
-        """Return the licence of an `fp` mode: "exact", "default" or "fast"."""
+        """Return the licence of an `fp` mode: "exact", "default" or "fast".
+
+        Raises:
+            FlagError: `mode` is none of them.
+        """
         found = _MODES.get(mode)
         if found is None:
             raise FlagError(f"fp mode '{mode}' is not known", hint=f"use one of {list(_MODES)}")

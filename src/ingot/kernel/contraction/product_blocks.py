@@ -90,7 +90,13 @@ class Blocks:
 def scheduled_blocks(
     schedule: ContractionSchedule, given: PlainOperands, even: EvenBlocks
 ) -> Blocks:
-    """Return the blocks of a product as contraction kernels have them."""
+    """Return the blocks of a product as contraction kernels have them: no operand is packed ahead.
+
+    Args:
+        schedule: the rows and columns of a unit, and units per chunk.
+        given: the product; its batch extent is known.
+        even: the register blocks that the rows are cut into.
+    """
     batch = given.kernel.batch.extent
     assert isinstance(batch, int), "the extents are known"
     unit_row_blocks = schedule.m_block // even.rows

@@ -140,7 +140,10 @@ class BlockSearch:
 
 
 def register_block(m: int, n: int, lanes: int, vectors: Vectors) -> tuple[int, int]:
-    """Return (rows, columns) of the register block with the fewest cycles for the extents."""
+    """Return (rows, columns) of the register block with the fewest cycles for an `m` x `n` result.
+
+    `lanes` is how many sums one of the registers of `vectors` holds.
+    """
     shapes = list(_shapes(m, n, lanes, vectors))
     rows, count = min(
         shapes, key=lambda shape: (_cycles(m, n, lanes, *shape), -shape[0] * shape[1])

@@ -46,7 +46,11 @@ MIN_STREAM_BYTES = 3072
 
 
 def streamed_blocks(m: int, n: int, block: tuple[int, int], bits: int) -> tuple[int, int]:
-    """Return all rows, and as many columns as give long runs of memory."""
+    """Return the rows and columns of a unit: all `m` rows, columns that give long runs of memory.
+
+    The rhs has `n` columns. `block` is (rows, columns) of the register block; `bits` those of an
+    element of the rhs.
+    """
     rows, columns = block
     short, long, least = (size * 8 // bits for size in (*STREAM_BYTES, MIN_STREAM_BYTES))
     few, many = (-(-n // units) for units in STREAM_UNITS)
@@ -57,7 +61,10 @@ def streamed_blocks(m: int, n: int, block: tuple[int, int], bits: int) -> tuple[
 
 
 def deep_blocks(m: int, n: int, block: tuple[int, int]) -> tuple[int, int]:
-    """Return the rows and columns of a unit of a deep product."""
+    """Return the rows and columns of a unit of a deep product of `m` rows and `n` columns.
+
+    `block` is (rows, columns) of the register block.
+    """
     rows, columns = block
     m_block, n_block = min(m, MAX_DEEP_BLOCK), min(n, MAX_DEEP_BLOCK)
     while -(-m // m_block) * -(-n // n_block) < DEEP_UNITS:

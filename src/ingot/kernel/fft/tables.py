@@ -98,7 +98,10 @@ def fold_twiddles(half: int, inverse: int) -> Numbers:
 
 
 def fold_low(half: int, inverse: int, lanes: int) -> Numbers:
-    """Return the first `FINE` of `fold_twiddles`, and what a vector reads behind them."""
+    """Return the first `FINE + lanes` elements of `fold_twiddles`; vectors have `lanes` elements.
+
+    Products with `fold_high` replace all of its `half + 1` elements.
+    """
     return _conjugated(roots(2 * half, np.arange(FINE + lanes)), inverse)
 
 

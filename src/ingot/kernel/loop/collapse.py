@@ -122,6 +122,7 @@ class RowMasks(Rewriter):
     """
 
     def __init__(self, outer: Axis, inner: Axis) -> None:
+        """Rewrite comparisons of `outer`, whose elements are rows of `inner.extent` elements."""
         super().__init__()
         self.row = Dim.symbol(outer.name)
         self.extent = inner.extent

@@ -52,6 +52,9 @@ Marks = dict[Path, int]
 def verify_assignment(module: Module, schedule: Schedule, assignment: BufferAssignment) -> None:
     """Check that no value is overwritten while it is needed, and that all slices are in bounds.
 
+    The instructions of `module` are run in the order of `schedule` on marks in place of elements,
+    which `assignment` places; symbolic sizes take several values.
+
     Raises:
         InternalError: INGOT0923 with the instruction that makes a forbidden access.
     """

@@ -98,6 +98,16 @@ class Problem:
         effects: dict[Computation, bool],
         surviving: Mapping[Path, tuple[int, Path]],
     ) -> None:
+        """Find the values and dependences of `computation`; its callees are known already.
+
+        Args:
+            computation: the computation to schedule.
+            trees: the values in the result of each instruction, as trees that mirror its tuples.
+            problems: the problem of each callee.
+            effects: whether each callee has effects, so that its calls stay in order.
+            surviving: for an output (a path in the root): the number of the parameter, and the path
+                in it, whose buffer the output overwrites and which must survive a failure.
+        """
         self.computation = computation
         self.order = computation.post_order()
         self._trees = trees

@@ -213,7 +213,14 @@ def shared(
 ) -> MicroKernel:
     """Return a micro-kernel that fits every product: all strides are parameters.
 
-    `replace` says those that are known, and what else sets it apart.
+    `replace` gives it strides that are known, and other variants.
+
+    Args:
+        element: the type of operands and sums.
+        lanes: elements of a vector.
+        rows: rows of the block of sums.
+        vectors: vectors per row of it.
+        masked: whether the vectors are masked by the number of columns.
     """
     return MicroKernel(
         element=element,
@@ -255,7 +262,7 @@ def on_panels(spec: MicroKernel, columns: int) -> MicroKernel:
 def shared_along(
     element: Type, lanes: int, rows: int, vectors: int, *, masked: bool
 ) -> MicroKernel:
-    """Return the one of them whose A is dense along k."""
+    """Return `shared` for an A that is dense along k (a step of 1), with the same arguments."""
     return replace(shared(element, lanes, rows, vectors, masked=masked), a_step=1)
 
 
@@ -263,7 +270,7 @@ def shared_along(
 def shared_across(
     element: Type, lanes: int, rows: int, vectors: int, *, masked: bool
 ) -> MicroKernel:
-    """Return the one of them whose A is dense along m."""
+    """Return `shared` for an A that is dense along m (a row step of 1), with the same arguments."""
     return replace(shared(element, lanes, rows, vectors, masked=masked), a_row=1)
 
 

@@ -39,7 +39,10 @@ def rhs_at(of: Products, unit: Unit) -> Pointer:
 
 @inlined
 def finish(unit: Unit, sums: Pointer, block: i64, last_block: i64) -> None:
-    """Call the epilogue, if there is one, for some row blocks, if no piece of k follows."""
+    """Call the epilogue, if there is one, for row blocks `block` to `last_block` of `unit`.
+
+    Only the last piece of k calls it: before that, `sums` are not complete.
+    """
     part = unit.part
     epilogue = unit.env.epilogue
     if epilogue is not None and unit.start + part.k_block >= part.k:

@@ -47,7 +47,10 @@ class WordPacker(Packer):
         self.behind: IndexValue | None = None
 
     def panels(self, operand: Expr, buffer: Value, n: Span, k: Span, layout: Panels) -> None:
-        """Pack columns of the rhs as `Packer.panels` does, and what tiles read behind the depth."""
+        """Pack columns of the rhs as `Packer.panels` does, and zeros to the depth that tiles read.
+
+        The arguments are those of `Packer.panels`.
+        """
         super().panels(operand, buffer, n, k, layout)
         if not self.has_tiles:
             return

@@ -54,7 +54,10 @@ def add_words(
 
 
 def add_shifts(f: FunctionBuilder, b: Value, total: Value, *, b_signed: bool) -> Value:
-    """Return sums and what the shift of A adds to them for words of B."""
+    """Return `total` plus the products of words of B with the shift of A's bytes, -`SHIFT` each.
+
+    `b` are words of four bytes, one for each sum; `b_signed` as in `add_words`.
+    """
     wide = total.type
     shifts = f.splat(f.const(lt.I8, SHIFT - 256), wide.lanes * 4)
     return add_words(f, (shifts, b), total, 4, b_signed=b_signed)

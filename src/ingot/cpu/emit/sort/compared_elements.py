@@ -104,7 +104,10 @@ def _emit_is_before(f: FunctionBuilder, of: Compared, left: Value, right: Value)
 
 @vectors(_emit_is_before)
 def is_before(of: Compared, left: Pointer, right: Pointer) -> bool:
-    """Return whether an element must come before another one; both are addresses in scratch."""
+    """Return whether `left` must come before `right`; both are addresses of elements in scratch.
+
+    `of` has the comparator and the element types.
+    """
     ...
 
 

@@ -58,7 +58,7 @@ def whole_rows(of: Compared, env: Pointer, chunk: i64) -> None:
 
 @native
 def part_of_row(of: Compared, env: Pointer, chunk: i64) -> None:
-    """Sort a part."""
+    """Sort the part of a row that is number `chunk`; `env` gives arrays, scratch and numbers."""
     row = Row.on_stack()
     begin_part(of, row, env, chunk)
     read(of, env, row)

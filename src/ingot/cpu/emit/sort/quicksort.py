@@ -109,7 +109,10 @@ def keep_front(of: RecordRegisters, given: Range, count: i64, pivot: Record) -> 
 
 @inlined
 def keep_back(of: RecordRegisters, given: Range, count: i64, pivot: Record) -> None:
-    """Make a range that was partitioned its back, which lies in the other array."""
+    """Make `given`, a range that was partitioned, its back, which lies in the other array.
+
+    `count` is how many records precede `pivot`, which is the least record of the back.
+    """
     data = given.data
     given.data = given.other + count * of.bytes
     given.other = data + count * of.bytes
