@@ -121,7 +121,7 @@ class DriverCall:
     ) -> None:
         """Emit `void addresses(env, chunk)`, which stores where operands begin."""
         params = [("env", lt.PTR), ("chunk", lt.I64)]
-        f = module.function(symbol, lt.VOID, params, attrs="nounwind", is_quick=True)
+        f = module.function(symbol, lt.VOID, params, attrs="nounwind", opt_level_0=True)
         env = f.params[0]
         held = f.at_entry(lambda: f.gep(env, made.first_behind * SLOT_BYTES))
         emitter = bind_env(f, held, len(kernel.buffers), kernel.symbols, target.has_fma)

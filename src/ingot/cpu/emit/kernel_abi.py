@@ -141,7 +141,7 @@ def open_kernel(
     """
     params = [("env", lt.PTR), ("chunk", lt.I64)]
     attributes = f"nounwind {ALIGNED_STACK}"
-    f = module.function(symbol, lt.VOID, params, attrs=attributes, is_quick=is_quick)
+    f = module.function(symbol, lt.VOID, params, attrs=attributes, opt_level_0=is_quick)
     env, chunk = f.params
     return f, bind_env(f, env, buffers, symbols, fma), chunk
 

@@ -36,9 +36,9 @@ MOST_RUNS = 4
 MOST_COVER = 4
 """Vectors that are read whole to pick lanes from; more distant elements are gathered."""
 
-WIDE_VECTORS, MOST_WIDE_COVER, QUICK_GATHER_BITS = 512, 8, 64
-"""Likewise where one instruction picks lanes from any two vectors, of elements narrower than those
-that are gathered as quickly."""
+WIDE_VECTORS, MOST_WIDE_COVER, GATHERED_BITS = 512, 8, 64
+"""Likewise where one instruction picks lanes from any two vectors, of elements of fewer bits
+than those that gathers read as fast."""
 
 MOST_SHARED = 4
 """Lanes that have one element and a mask each; with more of them lanes are gathered."""
@@ -227,8 +227,8 @@ class AccessEmitter(IndexEmitter):
         return picked
 
     def _most_cover(self, memory: lt.Type) -> int:
-        is_quick = self.f.module.vector_bits >= WIDE_VECTORS and memory.bits < QUICK_GATHER_BITS
-        return MOST_WIDE_COVER if is_quick else MOST_COVER
+        is_cheap_permute = self.f.module.vector_bits >= WIDE_VECTORS and memory.bits < GATHERED_BITS
+        return MOST_WIDE_COVER if is_cheap_permute else MOST_COVER
 
     def _of_readers(self, mask: Value, rounds: Sequence[Sequence[int]]) -> Value:
         """Return the mask of a vector's elements: whether one of the lanes that have it is on."""

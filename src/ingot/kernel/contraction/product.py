@@ -33,8 +33,8 @@ from ingot.kernel.contraction.product_blocks import (
 from ingot.kernel.contraction.product_operands import PlainOperands, plain_operands, result_steps
 from ingot.kernel.contraction.product_variant import Placement, ProductNumbers, ProductVariant
 from ingot.kernel.contraction.register_block import (
-    FAR_ROW_CYCLES,
     FEW_ROWS,
+    RHS_ROW_CYCLES,
     BlockSearch,
     EvenBlocks,
     most_rows,
@@ -69,9 +69,9 @@ MIN_WORD_LANES = 4
 SMALL_PRODUCTS = 8192
 """Products (m * n * k) of the largest matrices that one driver multiplies one after the other."""
 
-FAR_BYTES, MIN_ROWS_FAR, FEW_PANELS, MIN_DEPTH_AHEAD = 1792, 256, 1, 128
-"""An lhs is packed if its steps along k have at least FAR_BYTES and it has MIN_ROWS_FAR rows: by
-units that read more than FEW_PANELS panels of an rhs in place, or ahead of a product of at least
+MIN_STEP_BYTES, MIN_STEP_ROWS, FEW_PANELS, MIN_DEPTH_AHEAD = 1792, 256, 1, 128
+"""An lhs is packed if its steps along k have at least MIN_STEP_BYTES and it has MIN_STEP_ROWS rows:
+by units that read more than FEW_PANELS panels of an rhs in place, or ahead of a product of at least
 MIN_DEPTH_AHEAD. Each k of it is in another page and cache line, for each panel again. Against
 reading it in place 512x512x512 took 0.86 of the time, 1000x512x128 0.79, 1000x512x700 0.69,
 2000x1000x300 0.65, 300x512x700 1.1, 1000x64x1000 1.15, eight of 1024x128x1024, as attention's
@@ -285,10 +285,10 @@ def _fetches(given: PlainOperands, vectors: Vectors, rhs: Placement | RhsPlaceme
     return rhs == "direct" and row_bytes >= PAGE_BYTES and row_bytes * k > L3_BYTES
 
 
-def _is_far(given: PlainOperands) -> bool:
+def _has_long_steps(given: PlainOperands) -> bool:
     """Whether the lhs is dense along its rows' axis, and its elements of each k lie far apart."""
     step_bytes = given.lhs.inner * cell_bits(given.cell) // 8
-    return given.lhs.free == 1 and step_bytes >= FAR_BYTES and given.sizes[0] >= MIN_ROWS_FAR
+    return given.lhs.free == 1 and step_bytes >= MIN_STEP_BYTES and given.sizes[0] >= MIN_STEP_ROWS
 
 
 def _is_ahead(given: PlainOperands, schedule: ContractionSchedule) -> bool:
@@ -299,7 +299,7 @@ def _is_ahead(given: PlainOperands, schedule: ContractionSchedule) -> bool:
     if given.lhs.inner == 1:
         # Of several matrices, packing costs more than the crowded rows: 8x1024x128x1024 took 1.14.
         return given.kernel.batch.extent == 1 and _is_crowded(given) and m >= MIN_ROWS_AHEAD
-    return _is_far(given) and k >= MIN_DEPTH_AHEAD
+    return _has_long_steps(given) and k >= MIN_DEPTH_AHEAD
 
 
 def _is_direct_ahead(given: PlainOperands, schedule: ContractionSchedule, even: EvenBlocks) -> bool:
@@ -308,7 +308,7 @@ def _is_direct_ahead(given: PlainOperands, schedule: ContractionSchedule, even: 
         return False
     m, n, k = given.sizes
     if given.kernel.batch.extent != 1:
-        return k >= MIN_DEPTH_BATCH_AHEAD and _is_far(given)
+        return k >= MIN_DEPTH_BATCH_AHEAD and _has_long_steps(given)
     if given.lhs.inner != 1 or not _is_crowded(given):
         return False
     are_again = even.rows > L1_WAYS and m >= MIN_ROWS_AHEAD and n >= CROWDED_PANELS * even.columns
@@ -331,7 +331,7 @@ def _scheduled(given: PlainOperands, vectors: Vectors) -> tuple[EvenBlocks, Cont
     block = (even.rows, even.columns)
     schedule = schedule_contraction(given.kernel, vectors, block, factors, converts=converts)
     if schedule.rhs == "direct" and m > FEW_ROWS:
-        wider = replace(search, more=FAR_ROW_CYCLES).even(m, n, most=VECTORS + 1)
+        wider = replace(search, more=RHS_ROW_CYCLES).even(m, n, most=VECTORS + 1)
         block = (wider.rows, wider.columns)
         found = schedule_contraction(given.kernel, vectors, block, factors, converts=converts)
         if found.rhs == "direct":
@@ -357,7 +357,7 @@ def _form(
     step = round_up(even.rows, max(schedule.lanes, SQUARE)) if packs_across else 0
     if given.are_cells and _is_direct_ahead(given, schedule, even):
         return replace(plain, rhs="packed", ahead=True, packed_step=step)
-    if given.are_cells and not (packs_rows and _is_far(given)):
+    if given.are_cells and not (packs_rows and _has_long_steps(given)):
         if rhs not in DOTS and _is_ahead(given, schedule):
             return replace(plain, ahead=True, packed_step=step)
         return replace(plain, fetches=_fetches(given, vectors, rhs))

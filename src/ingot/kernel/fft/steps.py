@@ -226,10 +226,10 @@ class _Planner:
         each = self.scalar_bytes if self.stage.load == "real" else self.pair
         step = strides.lane if side == "rows" else strides.element
         # Half a spectrum in a tile is swapped when it is packed or extended.
-        waits = side == "rows" and self.stage.load in ("packed", "half")
+        swaps_later = side == "rows" and self.stage.load in ("packed", "half")
         values: dict[str, Argument] = {
             "source_step": step * each,
-            "source_swaps": 0 if waits else self.swaps,
+            "source_swaps": 0 if swaps_later else self.swaps,
         }
         if side == "half columns":
             values |= {"source_width": strides.element, "whole": self.stage.twiddle}

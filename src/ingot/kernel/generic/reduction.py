@@ -44,10 +44,10 @@ MAX_ELEMENTS = 3
 MAX_ARITHMETIC = 3
 """Ops on that way."""
 
-MAX_CHOICE_NODES = 16
+MAX_SELECT_NODES = 16
 """Longer ways to choose an element are their programs' own."""
 
-CHOICES = frozenset({"select", "maximum", "minimum"})
+SELECTING_OPS = frozenset({"select", "maximum", "minimum"})
 """What such a way ends with, for the element as for its index."""
 
 
@@ -92,7 +92,7 @@ def _is_candidate(kernel: LoopKernel) -> bool:
     (fold,) = first.reductions
     if first.is_running or any(init.op != "constant" for init in fold.inits):
         return False
-    if not (_is_sum(fold) or _is_choice(fold)):
+    if not (_is_sum(fold) or _is_argminmax(fold)):
         return False
     has_more = last.axes or last.reductions or kernel.buffers[-len(last.stores) - 1].is_output
     return not has_more and all(map(_is_result, last.stores))
@@ -121,15 +121,15 @@ def _is_sum(fold: Reduction) -> bool:
     return is_little and elements + arithmetic == len(nodes)
 
 
-def _is_choice(fold: Reduction) -> bool:
+def _is_argminmax(fold: Reduction) -> bool:
     """Whether an element and its index on an axis are chosen, as arg max does."""
     if len(fold.inputs) != 2 or not is_element(fold.inputs[0]):
         return False
     nodes = list(walk(fold.combiner.results))
     return (
         is_position(fold.inputs[1])
-        and len(nodes) <= MAX_CHOICE_NODES
-        and all(result.op in CHOICES for result in fold.combiner.results)
+        and len(nodes) <= MAX_SELECT_NODES
+        and all(result.op in SELECTING_OPS for result in fold.combiner.results)
     )
 
 

@@ -346,7 +346,7 @@ def _is_tiny(lhs: Side, rhs: Side) -> bool:
 
 
 def _is_across_batch(lhs: Side, rhs: Side) -> bool:
-    """Whether a batch is of vectors by matrices whose elements at one place lie side by side.
+    """Whether a batch is of vectors by matrices whose elements of one index lie side by side.
 
     Loops have their lanes along the batch then; a driver would gather each matrix from all of them.
     """

@@ -47,7 +47,7 @@ fetched too, where no sums are loaded from it: 702x5x1460 took 0.71 of the time,
 MIN_FETCHING_ROWS = 4
 """Rows from which on a block has enough products for each line of B to hide a prefetch."""
 
-FAR_ROWS_AHEAD = L1_WAYS
+L2_ROWS_AHEAD = L1_WAYS
 """Rows ahead at which a B in place that no cache keeps is prefetched into the L2 cache: the next
 piece of a product of few rows. Against four rows into the L1 cache, or none of less than four rows,
 1, 2, 3 and 8 rows times 4096x4096 took 0.70, 0.68, 0.82 and 0.63 of the time, 16 rows 0.85, 28
@@ -110,7 +110,8 @@ class MicroKernel:
         rows_ahead: how many rows ahead of its products B is fetched into the cache; 0: it is not.
         tail_lanes: lanes of the last vector where they are fewer; 0: it has as many as the others.
         fetches_next: whether the block of A behind this one is fetched into the L2 cache.
-        fetches_far: whether a line is fetched into it for each k: from `far` on, `far_step` apart.
+        prefetches_rhs: whether a line is fetched into it for each k: from `next_rhs` on,
+            `next_rhs_step` apart.
     """
 
     element: Type
@@ -136,7 +137,7 @@ class MicroKernel:
     rows_ahead: int = 0
     tail_lanes: int = 0
     fetches_next: bool = False
-    fetches_far: bool = False
+    prefetches_rhs: bool = False
 
     @property
     def name(self) -> str:
@@ -150,7 +151,7 @@ class MicroKernel:
             prefix += f"_words{self.factors}{'s' * self.b_signed}{'c' * self.begins_with_sums}"
         prefix += f"_ahead{self.rows_ahead}" if self.rows_ahead else ""
         prefix += f"_tail{self.tail_lanes}" if self.tail_lanes else ""
-        prefix += "_next" * self.fetches_next + "_far" * self.fetches_far
+        prefix += "_next" * self.fetches_next + "_rhs" * self.prefetches_rhs
         block = f"{self.rows}x{self.vectors}x{self.lanes}"
         return f"{prefix}_{kind}_{block}_{strides_text(self)}_{masks}"
 
@@ -187,7 +188,7 @@ class MicroKernel:
         params: list[tuple[str, Type]] = [("a", lt.PTR), ("b", lt.PTR), ("c", lt.PTR)]
         params += [("depth", lt.I64), ("accumulate", lt.I1), ("columns", lt.I64)]
         params += stride_params(self)
-        params += [("far", lt.PTR), ("far_step", lt.I64)] * self.fetches_far
+        params += [("next_rhs", lt.PTR), ("next_rhs_step", lt.I64)] * self.prefetches_rhs
         return params + [("table", lt.PTR), ("segments", lt.I64)] * self.is_segmented
 
     def define(self, module: ModuleBuilder, linkage: str = "internal") -> FunctionRef:
@@ -379,8 +380,8 @@ class Block:
         if self.spec.taps:
             return self._taps(a, b, sums)
         starts = [self._row(a, row) for row in range(0, self.spec.rows, self.group)]
-        if self.spec.fetches_far:
-            starts.append(self.given["far"])
+        if self.spec.prefetches_rhs:
+            starts.append(self.given["next_rhs"])
         found = [b, *starts, *sums]
         if isinstance(depth, int):
             found = self._steps(depth, found)
@@ -463,11 +464,11 @@ class Block:
         f, spec = self.f, self.spec
         groups = -(-spec.rows // self.group)
         b_row, starts, sums = carried[0], carried[1 : 1 + groups], carried[1 + groups :]
-        far: list[Value] = []
-        if spec.fetches_far:
+        next_rhs: list[Value] = []
+        if spec.prefetches_rhs:
             line, *sums = sums
             fetch(f, line, near=TO_L2)
-            far = [f.gep(line, self.given["far_step"], spec.element)]
+            next_rhs = [f.gep(line, self.given["next_rhs_step"], spec.element)]
         b = self._b_vectors(b_row)
         found: list[Value] = []
         for row in range(spec.rows):
@@ -484,13 +485,13 @@ class Block:
             block = f.imul(self.depth, self.strides["a_step"])
             fetch(f, f.gep(starts[0], block, spec.element), near=TO_L2)
         after = [f.gep(start, self.strides["a_step"], spec.element) for start in starts]
-        return [f.gep(b_row, self.strides["b_step"], spec.element), *after, *far, *found]
+        return [f.gep(b_row, self.strides["b_step"], spec.element), *after, *next_rhs, *found]
 
     @property
     def _fetches(self) -> bool:
         """Whether there are enough products to hide prefetches."""
         spec = self.spec
-        is_fetched = spec.rows_ahead > 0 or spec.fetches_next or spec.fetches_far
+        is_fetched = spec.rows_ahead > 0 or spec.fetches_next or spec.prefetches_rhs
         return is_fetched and not isinstance(self.depth, int)
 
     def _fetch_ahead(self, b_row: Value) -> None:
@@ -503,8 +504,8 @@ class Block:
     def _fetch(self, row: Value, *, for_writing: bool = False) -> None:
         """Emit the prefetches of a row of the block's width."""
         f, spec = self.f, self.spec
-        is_far = spec.b_step is None and spec.rows_ahead == FAR_ROWS_AHEAD
-        near = TO_L2 if is_far else TO_L1
+        is_to_l2 = spec.b_step is None and spec.rows_ahead == L2_ROWS_AHEAD
+        near = TO_L2 if is_to_l2 else TO_L1
         for offset in range(0, spec.vectors * spec.lanes * spec.element.bytes, LINE_BYTES):
             fetch(f, f.gep(row, offset, lt.I8), for_writing=for_writing, near=near)
 

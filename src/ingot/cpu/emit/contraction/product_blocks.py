@@ -82,7 +82,7 @@ def _emit_block(f: FunctionBuilder, of: Products, unit: Value, block: Value) -> 
         goes_on = f.icmp("sgt", start, f.const(lt.I64, 0))
         steps.append(parts(number("out_row")))
         if variant.has_panels and variant.fetches:
-            steps += [Block.c_layout.load(f, block, "far"), number("rhs_step")]
+            steps += [Block.c_layout.load(f, block, "next_rhs"), number("rhs_step")]
         arguments = [a, b, c, parts(depth), goes_on, parts(rest), *steps]
     signature = [type_ for _, type_ in micro_kernel(variant, 1, variant.columns).params]
     f.call_indirect(function, lt.VOID, signature, arguments)

@@ -182,7 +182,7 @@ def add_up(of: Elements, unit: Unit) -> None:
 
 @native
 def add_up_tile(of: Elements, unit: Unit, row: i64, column: i64, tile: i64) -> None:
-    """Add up the results of a tile; those outside of the image go to a place that nobody reads."""
+    """Add up the results of a tile; those outside of the image go to memory that nobody reads."""
     part = unit.part
     start = unit.rows
     pixel = part.n_block * of.bytes

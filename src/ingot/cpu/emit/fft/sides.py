@@ -169,9 +169,9 @@ class HalfColumns:
         mirror = f.gep(at, f.imul(distance, 2 * m.type.element.bytes))
         numbers = [lanes - 1 - part // 2 for part in range(2 * lanes)]
         wanted = f.and_(self._from(stored, numbers), self._below(self.left, numbers))
-        turned = separate(m, [f.masked_load(pairs, mirror, wanted)])
+        mirrored = separate(m, [f.masked_load(pairs, mirror, wanted)])
         backwards = range(lanes - 1, -1, -1)
-        re, im = (f.shuffle(part, part, backwards) for part in (turned.re, turned.im))
+        re, im = (f.shuffle(part, part, backwards) for part in (mirrored.re, mirrored.im))
         here = separate(m, [direct])
         is_mirrored = self._from(stored, range(lanes))
         value = Complex(
