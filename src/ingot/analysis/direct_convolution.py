@@ -51,7 +51,7 @@ MIN_MOVED_LINE = 16
 """Results of a line from which on an epilogue moves features before space: as many as a vector."""
 
 ASSUMED_BATCH = 8
-"""What a symbolic batch is taken for where the work is cut: enough images for all threads."""
+"""Stands for a symbolic batch where the work is cut: enough images for all threads."""
 
 
 @record

@@ -118,7 +118,7 @@ def wrong_attributes(opcode: str, attributes: object, wanted: type[Any]) -> Inte
 
 
 class OpView(NamedTuple):
-    """What shape inference sees: operand shapes, attributes, the declared shape if there is one."""
+    """Input of shape inference: operand shapes, attributes, the declared shape if there is one."""
 
     opcode: str
     operands: tuple[Shape, ...]

@@ -114,7 +114,7 @@ def is_expensive_op(op: str) -> bool:
 
 @cache
 def latency(op: str) -> int:
-    """Return how many simple ops an op takes as long as."""
+    """Return the cost of an op, in simple ops."""
     return CALL_NODES if is_expensive_op(op) else 1
 
 

@@ -20,7 +20,7 @@ from ingot.support.diagnostics import FlagError
 
 
 class Fp(IntEnum):
-    """What a rewrite may do to floating-point results.
+    """The changes of floating-point results that a rewrite may make.
 
     EXACT: nothing. Every result is bit-equal for every input, NaN and infinities included.
     SIGNED_ZERO: a zero may get the other sign (`-0 + 0` may stay `-0`). All else is bit-equal.

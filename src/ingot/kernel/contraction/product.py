@@ -89,11 +89,12 @@ one run: by estimate, as that takes 0.3 cycles for each element, and 0.03 less f
 its rows along k 64x1024x10 took 0.85 of the time (Sapphire Rapids, one thread, 2026-11-29)."""
 
 CROWDED_PANELS = 2
-"""Panels of an rhs that could be read in place from which on it is packed ahead for crowded rows
-that are more than the L1 cache has ways; of twice as many rows, which leave no line until its next
-element is read, any. Against reading it in place 1000x16x1024 took 0.3 of the time, 200x10x1024
-0.3, 64x10x1024 0.42, 20x16x1024 0.52, 98x256x1024 0.89, 150x200x1024 0.89, 300x64x1024 0.9,
-100x256x2048 1.01; 500x32x4096, of one panel, 1.2 (AVX-512, one thread, 2026-11-28)."""
+"""An rhs that could be read in place is packed ahead for crowded rows if it has this many panels
+and a block has more rows than the L1 cache has ways; with twice as many rows, whose lines are
+evicted before their next element is read, any rhs is. Against reading it in place 1000x16x1024 took
+0.3 of the time, 200x10x1024 0.3, 64x10x1024 0.42, 20x16x1024 0.52, 98x256x1024 0.89, 150x200x1024
+0.89, 300x64x1024 0.9, 100x256x2048 1.01; 500x32x4096, of one panel, 1.2 (AVX-512, one thread,
+2026-11-28)."""
 
 MEMORY_BYTES, MEMORY_VECTORS = L2_BYTES // 2, 8
 """A row that is multiplied with a larger rhs than MEMORY_BYTES waits for memory, which is faster if
@@ -268,11 +269,11 @@ def _is_small(given: PlainOperands, variant: ProductVariant, even: EvenBlocks) -
 def _fetches(given: PlainOperands, vectors: Vectors, rhs: Placement | RhsPlacement) -> bool:
     """Whether an rhs is fetched ahead: in place, if no cache keeps it and its rows are long.
 
-    Of one that units pack, if the L2 cache does not keep it, micro-kernels fetch the columns that
+    If units pack the rhs and the L2 cache does not keep it, micro-kernels fetch the columns that
     are packed next: 64x1000x1000 took 0.91 of the time, 64x768x3000 0.91, 64x3000x500 0.96,
     1000x1000x1000 0.98 (sizes m x k x n, Sapphire Rapids, one thread, 2026-11-30).
 
-    CPUs without AVX-512 are better left to their own prefetchers: with fetches 1, 2, 3 and 4 rows
+    The prefetchers of CPUs without AVX-512 do better alone: with fetches 1, 2, 3 and 4 rows
     times 4096x4096 took 1.17, 1.09, 1.16 and 1.2 of the time, 8 rows 1.23, 1x768x50257 1.33, and of
     rows that are not crowded 8x1500x5000 0.91 (AVX2, one thread, 2026-11-29).
     """

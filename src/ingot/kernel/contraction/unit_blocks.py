@@ -17,11 +17,11 @@ With 256 rows instead of 128 products with a transposed rhs took 0.89 of the tim
 2026-11-27)."""
 
 MIN_BOTH_ROWS, MIN_BOTH_COLUMNS = 128, 64
-"""Rows that one packed block of columns serves at least where rows are packed too, and columns that
-one of rows does: as many times that as words hold factors, for packing takes as long and products
-do not. With 256 columns of bytes 88x983x784 took 216 us, with 128 326, with 32 326. Against 64
-rows, 273x1723x141 of f16 took 0.93 of the time, 300x1000x300 0.85, 512x512x512 and 100x600x900 as
-long (AVX-512, one thread, 2026-11-27)."""
+"""Least rows that one packed block of columns serves where rows are packed too, and least columns
+that one block of rows serves. Both are multiplied by the factors of a word: packing words takes the
+same time, and products less. With 256 columns of bytes 88x983x784 took 216 us, with 128 326, with
+32 326. Against 64 rows, 273x1723x141 of f16 took 0.93 of the time, 300x1000x300 0.85, 512x512x512
+and 100x600x900 as long (AVX-512, one thread, 2026-11-27)."""
 
 FEW_BOTH = 64
 """Rows that are enough while there are fewer than `DEEP_UNITS` units."""
@@ -116,7 +116,7 @@ def packed_blocks(
 
 
 def even(extent: int, block: int, unit: int) -> int:
-    """Return the block size that cuts the extent into as many blocks, of nearly equal sizes."""
+    """Return a multiple of `unit` that cuts `extent` into nearly equal blocks of about `block`."""
     count = max(1, -(-extent // block))
     return max(unit, -(-extent // (count * unit)) * unit)
 

@@ -51,8 +51,8 @@ FEW_UNITS = 4
 class FilterGradientNumbers(ImageNumbers, is_constant=True):
     """Numbers of a filter's gradient; steps are in elements of the copy.
 
-    The copy has its rows for each of `unit_images` images; a pixel's `copied` elements are what a
-    unit has at most. Planes of the image are `plane_step` apart from position to position, `tap_d`
+    The copy has its rows for each of `unit_images` images; `copied` is the most elements of a pixel
+    that a unit reads. Planes of the image are `plane_step` apart from position to position, `tap_d`
     leads from tap to tap. A group has `unit_lines` lines of `unit_images` images, a unit
     `unit_blocks` blocks of channels.
     """
@@ -119,7 +119,7 @@ def filter_gradient(kernel: ConvolutionKernel, vectors: Vectors) -> FilterGradie
 class _Image:
     """The image with three dimensions of positions, and the rows that a unit copies of it.
 
-    Of a filter's gradient the window is the gradient, and its results are the taps.
+    The window of a filter's gradient is the gradient, and its results are the taps.
 
     Attributes:
         given: the convolution.

@@ -38,8 +38,8 @@ Kind = Literal[
     "times",
     "conjugate times",
 ]
-"""What a step does: a pass (the first, one with several interleaved sequences, the last, which has
-no twiddle factors, the only one), moving sequences, moving real ones, the second half of a real
+"""The work of a step: a pass (the first, one with several interleaved sequences, the last, which
+has no twiddle factors, the only one), moving sequences, moving real ones, the second half of a real
 signal's spectrum, packing and taking apart (`emit.fft.fold`), products with a table."""
 
 Side = Literal["tile", "columns", "rows", "grid", "sequence", "real columns", "half columns"]
@@ -99,7 +99,7 @@ Argument = int | float | Dim | Table
 
 @record
 class Code:
-    """What steps must have in common to share code; `radix` is of passes."""
+    """The properties that steps must share to use one code; only passes have a `radix`."""
 
     kind: Kind
     source: Side

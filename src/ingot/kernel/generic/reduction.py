@@ -36,7 +36,7 @@ MAX_WINDOW = 9
 """Elements of a window at most: they are written out."""
 
 ARITHMETIC = frozenset({"add", "subtract", "multiply"})
-"""What elements go through on their way to a fold."""
+"""Ops on elements before they are folded."""
 
 MAX_ELEMENTS = 3
 """Elements of arrays that one value to fold is made of; there are few ways to make one then."""
@@ -48,7 +48,7 @@ MAX_SELECT_NODES = 16
 """Longer ways to choose an element are their programs' own."""
 
 SELECTING_OPS = frozenset({"select", "maximum", "minimum"})
-"""What such a way ends with, for the element as for its index."""
+"""Ops that choose an element, and likewise its index."""
 
 
 def generic_reduction(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:

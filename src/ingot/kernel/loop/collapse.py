@@ -19,7 +19,7 @@ from ingot.kernel.loop.axis_runs import walks_as_one
 from ingot.kernel.rewrite import AxisSubstitution, Rewriter
 
 CHOICES = frozenset({"select", "load", "compare", "index", "constant", "and", "or"})
-"""What a move of elements consists of, where nothing is computed."""
+"""Ops of a kernel that moves elements and computes nothing."""
 
 
 def collapse(kernel: LoopKernel) -> LoopKernel:

@@ -3,7 +3,7 @@
 
 `x[jnp.arange(n)[:, None] * hop + jnp.arange(m)]` is a gather whose indices are sums of iotas. Its
 bounds are known: the wrap of negative indices and the clamp choose nothing, and the integers do not
-overflow. What is left is `hop * @0 + @1`: a load that vectors read side by side.
+overflow. The index that remains, `hop * @0 + @1`, is that of a load of contiguous vectors.
 
 Invariant: an index is replaced only where the integers that are computed are that number at every
 point.

@@ -88,7 +88,7 @@ def _static(item: Item) -> int:
 
 
 class _Placed:
-    """What has been placed, in order of offsets, as columns: NumPy finds the gaps."""
+    """The placed buffers in order of offsets, as columns: NumPy finds the gaps."""
 
     def __init__(self, capacity: int) -> None:
         self._count = 0

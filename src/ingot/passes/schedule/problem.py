@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an order of a computation's instructions must respect, and how much memory it takes.
+"""Constraints on the order of a computation's instructions, and the memory that an order takes.
 
 An instruction comes after its operands, its control predecessors and, if it has a side effect, the
 one before it that has one. An instruction that overwrites a value should wait for the other readers

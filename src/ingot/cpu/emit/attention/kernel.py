@@ -80,7 +80,7 @@ def emit_attention_kernel(
 
 
 class UnitEmitter:
-    """Emits the units of one kernel into one function; `shared` gathers what it calls."""
+    """Emits the units of one kernel into one function; `shared`: library code that it calls."""
 
     def __init__(
         self,
@@ -300,7 +300,7 @@ class UnitEmitter:
         *,
         goes_on: bool,
     ) -> None:
-        """Emit a register block; `goes_on`: its sums are added to what stands there."""
+        """Emit a register block; `goes_on`: its sums are added to those in memory."""
         panel = None if goes_on else self.schedule.columns
         given = Factors(self.kernel.accumulate, matrices, self.schedule.lanes, panel)
         micro = common_micro_kernel(given, self.target, rows, width)

@@ -33,7 +33,7 @@ from ingot.support.records import record
 
 @record
 class Tiles:
-    """What a unit computes: scores, keys by rows, and sums, rows by `width`."""
+    """The arrays that a unit computes: scores, keys by rows, and sums, rows by `width`."""
 
     scores: Value
     sums: Value
@@ -93,8 +93,8 @@ class Rows:
     def _larger(self, a: Value, b: Value) -> Value:
         """Return the greater one of two scores of the sums' type.
 
-        Where nothing but the shift is made of it, NaN may get lost, and the sign of zero: a power
-        of NaN is NaN whatever the shift. That is one instruction, where HLO's maximum is five.
+        If only the shift is computed from it, NaN and the sign of zero may be lost: a power of NaN
+        is NaN whatever the shift. That takes one instruction, HLO's maximum takes five.
         """
         if self.is_shift_alone:
             return self.f.select(self.f.fcmp("ogt", a, b), a, b)
@@ -104,7 +104,7 @@ class Rows:
         return self._as(found, element, accumulate)
 
     def _finite(self, greatest: Value) -> Value:
-        """Return 0 in place of minus infinity: what a row without a score is shifted by."""
+        """Return the shift of rows: `greatest`, but 0 where it is minus infinity (no score)."""
         f = self.f
         none = f.fcmp("oeq", greatest, f.const(greatest.type, -math.inf))
         return f.select(none, f.zero(greatest.type), greatest)

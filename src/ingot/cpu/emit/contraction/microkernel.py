@@ -33,8 +33,8 @@ from ingot.support.records import record, replace
 
 UNROLLED = 4
 """Steps along k that the loop makes at once where A is dense along k: its addresses go on once for
-all of them. Products of 250 to 500 rows took 8 to 10 % less on a core that two threads share. Of
-pairs, which are more instructions, it made s8 products 6 % slower."""
+all of them. Products of 250 to 500 rows took 8 to 10 % less on a core that two threads share. For
+pairs, which take more instructions, it made s8 products 6 % slower."""
 
 PANEL_BYTES_AHEAD, ROWS_AHEAD = 4096, 4
 """Distance at which B is prefetched into the L1 cache: bytes of a packed panel, rows of a matrix
@@ -84,7 +84,7 @@ class Matrix:
 
 @record
 class MicroKernel:
-    """What one micro-kernel is; strides are in elements, None when they are parameters.
+    """The description of one micro-kernel; strides are in elements, None when they are parameters.
 
     Attributes:
         element: type of a sum and of every operand element.
@@ -105,10 +105,10 @@ class MicroKernel:
             products of its own: product t of a row reads the row of A t rows behind it; else 0.
         factors: how many factors a word of A and B holds: two of 16 bits, bf16 if sums are floats,
             or four of 8.
-        b_signed: of bytes, whether those of B are signed; those of A then are not, and else are.
+        b_signed: whether bytes of B are signed; bytes of A are signed if those of B are not.
         begins_with_sums: whether the first row of B is added to the sums as it is.
         rows_ahead: how many rows ahead of its products B is fetched into the cache; 0: it is not.
-        tail_lanes: lanes of the last vector where they are fewer; 0: it has as many as the others.
+        tail_lanes: lanes of the last vector where they are fewer; 0: it is like the others.
         fetches_next: whether the block of A behind this one is fetched into the L2 cache.
         prefetches_rhs: whether a line is fetched into it for each k: from `next_rhs` on,
             `next_rhs_step` apart.
@@ -431,7 +431,7 @@ class Block:
         return f.gep(start, column * self.spec.lanes, element)
 
     def _new_sums(self) -> list[Value]:
-        """Return zeros; where they are stored, memory comes while the products are made."""
+        """Return zeros; prefetch the block of C that they will be stored to, if any."""
         f, spec = self.f, self.spec
         if self._fetches:
             for row in range(spec.rows):

@@ -6,8 +6,8 @@ the addresses of the micro-kernels: two heights, whole and masked. One driver fo
 serves all plain products of the process. Sums go to the result, or to a tile on the stack, from
 which an epilogue takes the rows of each row block.
 
-A unit multiplies piece of k by piece, row block by row block, panel by panel. What packs before the
-units, and the units of both operands packed, are in `product_ahead`; packing is in
+A unit multiplies piece of k by piece, row block by row block, panel by panel. The phase that packs
+before the units, and the units of both operands packed, are in `product_ahead`; packing is in
 `product_packing`.
 
 Invariant: a unit writes its own elements of the result and nothing else.

@@ -14,7 +14,7 @@ from ingot.native.pointers import Pointer, sizeof
 from ingot.native.types import i64
 
 ARGUMENTS = ("function", "a", "b", "c", "rest")
-"""What a micro-kernel takes of a block, itself first."""
+"""The fields of a block that are passed to a micro-kernel: its own address first."""
 
 
 @inlined

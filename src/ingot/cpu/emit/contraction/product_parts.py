@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the drivers of plain products share: their variants, units, and micro-kernels.
+"""Variants, units and micro-kernels that the drivers of plain products share.
 
-Below `product`, `product_ahead` and `product_packing`. Invariant: a micro-kernel depends on the
+`product`, `product_ahead` and `product_packing` use them. Invariant: a micro-kernel depends on the
 variant of its products and the shape of its register block alone.
 """
 
@@ -124,7 +124,7 @@ class Products(Known):
 
 
 class Part(ProductNumbers, is_constant=True):
-    """What env holds behind its start: the numbers, and micro-kernels of two heights.
+    """The part of env behind its start: the numbers, and micro-kernels of two heights.
 
     The last two are for the columns behind the whole register blocks.
     """

@@ -4,8 +4,8 @@
 The lowest part is the first k's, as `MicroKernel.factors` takes them: bytes, 16-bit integers, or
 the bits of bf16. Positions along k count words here, sizes of spans elements.
 
-Invariant: what a last word has behind the depth is zero in the rhs. In tiles, so is what either
-operand has up to a whole step.
+Invariant: the part of a last word behind the depth is zero in the rhs. In tiles both operands are
+zero up to a whole step.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ def pack_tile(m: ComplexMath, half: Value, table: Value, source: Tile, target: T
     f = m.f
 
     def real(value: Complex) -> Complex:
-        # The first and last elements of a real signal's spectrum are real: what they say else
-        # is not looked at.
+        # The first and last elements of a real signal's spectrum are real: their imaginary
+        # parts are ignored.
         return Complex(value.re, f.zero(m.type))
 
     first = packed(m, real(source.load(0)), real(source.load(half)), m.constant(table, 0))

@@ -145,7 +145,7 @@ class HalfColumns:
 
     Attributes:
         columns: where they would lie if all were in memory.
-        lane, left: number of the first lane, and how many lanes there are from there on.
+        lane, left: number of the first lane, and the number of lanes from there on.
         width: elements from one of a lane to the next.
         size: elements of a spectrum where it is read, of its half where it is written.
     """

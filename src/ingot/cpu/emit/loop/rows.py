@@ -29,7 +29,7 @@ class _Room:
     Attributes:
         folding: the reduction.
         width: lanes that are left of each row.
-        addresses: of each accumulator.
+        addresses: the address of each accumulator.
     """
 
     folding: Folding

@@ -59,11 +59,11 @@ class Updates:
 class StagedEmitter(LoopEmitter):
     """Emits a kernel whose schedule stages its updates.
 
-    Held are two values: where the last element or row begins (-1: nowhere), and what lies there.
+    It holds two values: where the last element or row begins (-1: nowhere), and its contents.
     """
 
     tail: Value | None = None
-    """Which lanes of a row there are, None if all."""
+    """The lanes that a row has, None if all."""
 
     @property
     def index_type(self) -> Type:

@@ -27,7 +27,7 @@ from ingot.support.records import record
 
 @record
 class Compared(Known):
-    """What merge sorts must have in common to share code.
+    """The properties that merge sorts must share to use one code.
 
     Attributes:
         comparator: whether the left element comes before the right one, both of scalars; arguments

@@ -30,7 +30,7 @@ XOR_OF_THREE = 0x96
 
 @record
 class RecordType(Known):
-    """What records are made of.
+    """The words of a record.
 
     Attributes:
         word: type of the integers.

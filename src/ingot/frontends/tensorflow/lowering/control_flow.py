@@ -428,7 +428,7 @@ def _while(op: Op) -> tuple[Value, ...]:
 
 
 def _unchanged(body: CapturedFunction) -> list[int]:
-    """Return the loop variables that the body hands on as they are."""
+    """Return the loop variables that the body returns unchanged."""
     pairs = zip(body.inputs, _sources(body), strict=True)
     return [number for number, (item, source) in enumerate(pairs) if source.node == item.name]
 

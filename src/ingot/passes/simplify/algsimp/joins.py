@@ -319,7 +319,7 @@ def concatenate_short_rows(root: Instruction, build: RuleBuilder) -> Instruction
 
 
 def _row_of(operand: Instruction, dim: int, number: int, build: RuleBuilder) -> Instruction:
-    """Return a row of a value: of what is sliced, if it is a slice."""
+    """Return a row of a value; a row of a slice is read from the operand of the slice."""
     box = [(0, size, 1) for size in operand.shape.dims]
     if operand.opcode == "slice":
         box = list(operand.attributes.slice)
