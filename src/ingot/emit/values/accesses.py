@@ -23,6 +23,7 @@ from ingot.kernel.schedule.lane_offsets import Cover, cover, runs
 from ingot.kernel.schedule.tiles import LANE_BITS
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value, known_lanes, undef
 from ingot.support.records import record
@@ -188,7 +189,7 @@ class AccessEmitter(IndexEmitter):
     def _one_by_one(self, base: Value, indices: Value, memory: lt.Type) -> Value:
         """Load each lane's element by itself."""
         f, lanes = self.f, indices.type.lanes
-        room = f.alloca(lt.I64, lanes, 64)
+        room = f.alloca(lt.I64, lanes, LINE_BYTES)
         f.store(indices, room)
         wide = f.undef(vector(memory, lanes))
         for lane in range(lanes):

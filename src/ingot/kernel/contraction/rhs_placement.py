@@ -30,7 +30,7 @@ MAX_DEPTH = 1024
 """Products that are summed in one go of a packed panel, at most."""
 
 UNPACKED_BYTES = 300_000
-"""An rhs no larger than this is read in place."""
+"""An rhs no larger than this, about a third of the L2 cache, is read in place."""
 
 CROWDED_STEP = 2048
 """Rows that lie a multiple of this many bytes apart fall into few cache sets: the L2 cache keeps

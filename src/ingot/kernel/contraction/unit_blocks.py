@@ -7,6 +7,8 @@ extent is divided into blocks of nearly equal size.
 
 from __future__ import annotations
 
+from ingot.llvm.machine_model import L1_BYTES
+
 MAX_PACKED_ROWS = 512
 """Rows that one packed block serves: enough to make packing cheap."""
 
@@ -27,7 +29,9 @@ FEW_BOTH = 64
 """Rows that are enough while there are fewer than `DEEP_UNITS` units."""
 
 FEW_UNITS = 16
-TILE_BYTES = 96 * 1024
+TILE_BYTES = 3 * L1_BYTES
+"""Bytes of the tile of sums of a unit: a tenth of the L2 cache."""
+
 CHUNK_PRODUCTS = 500_000
 """Products per chunk at least: some microseconds, so that handing out chunks costs nothing."""
 

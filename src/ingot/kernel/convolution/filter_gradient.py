@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 
+from ingot.analysis.direct_convolution import MAX_WASTE
 from ingot.analysis.filter_gradient import has_enough_channels
 from ingot.analysis.library import VECTORS
 from ingot.hlo.dtype import DType
@@ -34,9 +35,6 @@ from ingot.support.records import record
 DIMENSIONS = 3
 MIN_TAPS = 4
 """Taps from which on the copies pay."""
-
-MAX_WASTE = 1.4
-"""Columns of whole panels for each feature at most."""
 
 GROUP, MAX_LINE = 256, 2048
 """Positions of a group, if lines are shorter; the longest line."""

@@ -44,6 +44,7 @@ from ingot.kernel.expr import Expr
 from ingot.kernel.ir import AttentionKernel, Axis
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.values import Value
 
@@ -125,7 +126,7 @@ class UnitEmitter:
         return -(-size // self.schedule.lanes) * self.schedule.lanes
 
     def _room(self, size: int) -> Value:
-        return self.f.alloca(self.cell, size, 64)
+        return self.f.alloca(self.cell, size, LINE_BYTES)
 
     # ---- units
 

@@ -25,6 +25,7 @@ from ingot.kernel.contraction.product_blocks import SQUARE
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import AttentionKernel, Combiner, Store
 from ingot.llvm import types as lt
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.math.called import RETURNED_REGISTERS
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
@@ -57,7 +58,7 @@ class Rows:
         self.count = _side_by_side(schedule)
         self.wide = vector(self.cell, self.count)
         self.greatest, self.total, self.factors = (
-            self.f.alloca(self.cell, schedule.rows, 64) for _ in range(3)
+            self.f.alloca(self.cell, schedule.rows, LINE_BYTES) for _ in range(3)
         )
         exprs = [kernel.shift, *(item for store in kernel.stores for item in store.exprs)]
         nodes = walk(tuple(exprs))
@@ -72,7 +73,7 @@ class Rows:
         # Squares that are transposed may end behind the last key.
         room = (schedule.keys + SQUARE) * schedule.rows
         self.masks = {
-            item: self.f.alloca(self.cell, room, 64)
+            item: self.f.alloca(self.cell, room, LINE_BYTES)
             for item in walk((kernel.scores,))
             if _lies_along_keys(kernel, item)
         }

@@ -26,7 +26,7 @@ from ingot.emit.values.indices import IndexValue
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.index import Condition, Index
-from ingot.llvm.machine_model import L1_WAYS, LINE_BYTES
+from ingot.llvm.machine_model import L1_WAYS, LINE_BYTES, PAGE_BYTES
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 from ingot.support.records import record, replace
@@ -36,7 +36,7 @@ UNROLLED = 4
 all of them. Products of 250 to 500 rows took 8 to 10 % less on a core that two threads share. For
 pairs, which take more instructions, it made s8 products 6 % slower."""
 
-PANEL_BYTES_AHEAD, ROWS_AHEAD = 4096, 4
+PANEL_BYTES_AHEAD, ROWS_AHEAD = PAGE_BYTES, 4
 """Distance at which B is prefetched into the L1 cache: bytes of a packed panel, rows of a matrix
 in place. The CPU's own prefetchers begin again at each page. Together with blocks
 of all rows that registers hold the product 2048 took 0.79 of the time, 1024 0.92, 8x4096x4096 0.87
