@@ -121,4 +121,4 @@ def emit_leave(f: FunctionBuilder) -> None:
 
 
 def _emit_call(f: FunctionBuilder, name: str) -> None:
-    f.call(f.module.defined(name).reference, [Value(PTR, symbol_text(_STATE))])
+    f.call(f.owner.defined(name).reference, [Value(PTR, symbol_text(_STATE))])
