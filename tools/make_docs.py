@@ -23,8 +23,8 @@ from ingot.support import flags, tracing, xla_flags
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
-def switches() -> str:
-    """Return the page of all switches, Ingot's and XLA's."""
+def flag_page() -> str:
+    """Return the page of all flags, Ingot's and XLA's."""
     return "\n".join((flags.markdown(), tracing.markdown(), xla_flags.markdown()))
 
 
@@ -75,7 +75,7 @@ def constraints() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "constraints.md": constraints,
     "ops.md": ops,
-    "switches.md": switches,
+    "flags.md": flag_page,
     "tensorflow_ops.md": coverage.markdown,
     "torch_ops.md": torch_coverage.markdown,
 }

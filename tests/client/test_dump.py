@@ -40,7 +40,7 @@ def numbers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _dumped(folder: Path, flags: str = "") -> dict[str, Path]:
     """Return the files of a compilation by their suffixes."""
-    ingot.compile(TEXT, switches=xla_flags.parse(f"--xla_dump_to={folder} {flags}"))
+    ingot.compile(TEXT, xla_flags=xla_flags.parse(f"--xla_dump_to={folder} {flags}"))
     files = sorted(folder.iterdir())
     assert all(".some.program." in file.name for file in files)
     return {file.name.split(".some.program.")[1]: file for file in files}
@@ -115,8 +115,8 @@ ENTRY e {
 
 
 def test_each_execution_is_a_snapshot(tmp_path: Path) -> None:
-    switches = xla_flags.parse(f"--xla_dump_to={tmp_path} --xla_dump_hlo_snapshots")
-    executable = ingot.compile(STATEFUL, switches=switches)
+    settings = xla_flags.parse(f"--xla_dump_to={tmp_path} --xla_dump_hlo_snapshots")
+    executable = ingot.compile(STATEFUL, xla_flags=settings)
     state = np.zeros(3, np.float32)
     small, none = np.array([1, -8, 7], ml_dtypes.int4), np.empty(0, ml_dtypes.bfloat16)
     for _ in range(2):
@@ -139,8 +139,8 @@ def test_sizes_of_calls_are_in_no_snapshot(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = "HloModule m ENTRY e { x = f32[?n] parameter(0) ROOT y = f32[?n] negate(x) }"
-    switches = xla_flags.parse(f"--xla_dump_to={tmp_path} --xla_dump_hlo_snapshots")
-    assert ingot.compile(text, switches=switches)(np.ones(2, np.float32)).tolist() == [-1, -1]
+    settings = xla_flags.parse(f"--xla_dump_to={tmp_path} --xla_dump_hlo_snapshots")
+    assert ingot.compile(text, xla_flags=settings)(np.ones(2, np.float32)).tolist() == [-1, -1]
     assert "no snapshots of m" in caplog.text
     assert not list(tmp_path.glob("*.pb"))
 
@@ -149,8 +149,8 @@ def test_a_snapshot_that_cannot_be_written_ends_no_execution(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tmp_path / "dump"
-    switches = xla_flags.parse(f"--xla_dump_to={folder} --xla_dump_hlo_snapshots")
-    executable = ingot.compile(TEXT, switches=switches)
+    settings = xla_flags.parse(f"--xla_dump_to={folder} --xla_dump_hlo_snapshots")
+    executable = ingot.compile(TEXT, xla_flags=settings)
     shutil.rmtree(folder)
     folder.write_text("no folder")
     assert executable(np.ones((8, 8), np.float32)).tolist() == [64] * 8
@@ -168,13 +168,14 @@ def test_names_may_begin_with_the_time(tmp_path: Path) -> None:
 def test_the_number_of_dumped_modules_is_limited(tmp_path: Path) -> None:
     for _ in range(3):
         ingot.compile(
-            TEXT, switches=xla_flags.parse(f"--xla_dump_to={tmp_path} --xla_dump_max_hlo_modules=2")
+            TEXT,
+            xla_flags=xla_flags.parse(f"--xla_dump_to={tmp_path} --xla_dump_max_hlo_modules=2"),
         )
     assert {file.name[:11] for file in tmp_path.iterdir()} == {"module_0000", "module_0001"}
 
 
 def test_a_graph_format_alone_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
-    ingot.compile(TEXT, switches=xla_flags.parse("--xla_dump_hlo_as_dot"))
+    ingot.compile(TEXT, xla_flags=xla_flags.parse("--xla_dump_hlo_as_dot"))
     assert (
         "*** Begin module_0000.some.program.before_optimizations.dot ***" in capsys.readouterr().out
     )

@@ -55,7 +55,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "compile": lambda v: ingot.compile(v),
     "compile: context": lambda v: ingot.compile(_module, context=v),
     "compile: target": lambda v: ingot.compile(_module, target=v),
-    "compile: switches": lambda v: ingot.compile(_module, switches=v),
+    "compile: xla_flags": lambda v: ingot.compile(_module, xla_flags=v),
     "call": lambda v: _executable(v),
     "call: too many": lambda v: _executable(ONES, v),
     "call: tuple": lambda v: _of_tuples(ONES, v),

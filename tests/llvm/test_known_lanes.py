@@ -55,7 +55,7 @@ def test_slices_of_joined_vectors_are_the_parts():
 
 def test_a_quick_function_loads_its_vector_constants():
     module = ModuleBuilder("m")
-    f = module.function("f", VOID, [("p", PTR)], is_quick=True)
+    f = module.function("f", VOID, [("p", PTR)], opt_level_0=True)
     type = vector(F32, 16)
     one = f.const(type, 1.0)
     assert f.const(type, 1.0) == f.splat(f.const(F32, 1.0), 16) == one
@@ -69,7 +69,7 @@ def test_a_quick_function_loads_its_vector_constants():
 def test_high_halves_in_a_quick_function():
     # LLVM aborts on these at level 2 in a function marked `optnone`.
     module = ModuleBuilder("m")
-    f = module.function("f", VOID, [("p", PTR)], is_quick=True)
+    f = module.function("f", VOID, [("p", PTR)], opt_level_0=True)
     type = vector(I32, 4)
     high = f.and_(f.load(type, f.params[0]), f.const(type, -65536))
     f.store(f.trunc(f.lshr(high, f.const(type, 16)), vector(I16, 4)), f.params[0])

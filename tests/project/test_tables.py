@@ -105,7 +105,7 @@ REASONS = {
         "_helpers": "at most as many threads as there are CPUs",
     },
     "support/deep_stack.py": {"_wanted": "an entry for each active block"},
-    "support/flags.py": {"_encoded": "the names of the switches"},
+    "support/flags.py": {"_encoded": "the names of the flags"},
     "support/forking.py": {"_foreign": ONCE, "_held": RETURNED},
     "support/observing.py": {"_listeners": RETURNED},
     "support/sources.py": {

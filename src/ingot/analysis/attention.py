@@ -69,7 +69,7 @@ class Attention:
 
     @property
     def depth(self) -> int | Dim:
-        """What the first product sums over, k."""
+        """The summed dimension of the first product, k."""
         (summed,) = self.first.as_(DotAttributes).lhs_contracting_dims
         return self.first.operands[0].shape.dims[summed]
 

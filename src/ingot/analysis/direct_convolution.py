@@ -45,13 +45,13 @@ once, takes 0.6 of the driver's time if a pixel is in fewer than MIN_USES window
 channels do not.
 """
 MAX_WASTE = 1.4
-"""Lanes of whole vectors for each feature at most."""
+"""Lanes of whole vectors for each feature at most, in direct convolutions and filter gradients."""
 
 MIN_MOVED_LINE = 16
 """Results of a line from which on an epilogue moves features before space: as many as a vector."""
 
 ASSUMED_BATCH = 8
-"""What a symbolic batch is taken for where the work is cut: enough images for all threads."""
+"""Stands for a symbolic batch where the work is cut: enough images for all threads."""
 
 
 @record

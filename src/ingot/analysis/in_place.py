@@ -197,8 +197,8 @@ def _shared_parameters(fused: Computation) -> frozenset[int]:
     dims = roots[0].shape.dims if roots else None
     if any(root.shape.dims != dims or root.shape.is_tuple for root in roots):
         return frozenset()
-    waits = not fused.opcodes <= _ELEMENT_ORDER
-    inside = fused.instructions if waits else []
+    has_reordering = not fused.opcodes <= _ELEMENT_ORDER
+    inside = fused.instructions if has_reordering else []
     return frozenset(
         number
         for number, parameter in enumerate(fused.parameters)

@@ -38,7 +38,7 @@ class Demand:
 
     @property
     def margin(self) -> int | Dim:
-        """What must not be negative."""
+        """A size that must not be negative."""
         return self.size - self.least
 
 

@@ -27,12 +27,14 @@ from ingot.hlo.size_definitions import defines_sizes
 from ingot.hlo.verifier import verify
 from ingot.llvm.target import TargetSpec
 from ingot.semantics import custom_calls
-from ingot.support import flags, xla_flags
+from ingot.support import flags
 from ingot.support.collector import collector_paused
 from ingot.support.forking import defers_fork
 from ingot.support.lazy import function_at_home
 from ingot.support.timing import PhaseTimer
 from ingot.support.tracing import Level, enabled, log, log_text
+from ingot.support.xla_flags import XlaFlags
+from ingot.support.xla_flags import current as current_xla_flags
 
 if TYPE_CHECKING:
     from ingot.client.gpu_executable import GpuExecutable
@@ -50,13 +52,13 @@ def compile_for_cpu(
     module: Module,
     context: PassContext | None,
     target: TargetSpec,
-    switches: xla_flags.XlaFlags,
+    xla_flags: XlaFlags,
     is_final: bool,
 ) -> Executable | StagedExecutable:
     """Compile a module with the settings in force; see `ingot.compile`."""
     timer = PhaseTimer()
-    dump = Dump(module.name, switches)
-    options = context if context is not None else default_context(switches)
+    dump = Dump(module.name, xla_flags)
+    options = context if context is not None else default_context(xla_flags)
     if options.dump is None:
         options.dump = _after_pass(dump)
     dump.module(BEFORE, module)  # Before anything can fail.
@@ -66,7 +68,7 @@ def compile_for_cpu(
         if defines_sizes(working):
 
             def report(stage: Executable) -> None:
-                dumped = Dump(stage.source.name, switches)
+                dumped = Dump(stage.source.name, xla_flags)
                 dumped.module(BEFORE, stage.source)
                 _report(stage, stage.source, dumped)
 
@@ -78,9 +80,9 @@ def compile_for_cpu(
     return executable
 
 
-def stages_again(source: Module, target: TargetSpec, switches: xla_flags.XlaFlags) -> CpuInspection:
+def stages_again(source: Module, target: TargetSpec, xla_flags: XlaFlags) -> CpuInspection:
     """Return the stages of the compilation of a program that came from the disk."""
-    options = default_context(switches)
+    options = default_context(xla_flags)
     with reproducible(source), collector_paused():
         return _stages(source.clone(), source, options, target, PhaseTimer())
 
@@ -98,7 +100,7 @@ def compile_for_gpu(
     module: Module,
     context: PassContext | None,
     gpu: Device,
-    switches: xla_flags.XlaFlags | None,
+    xla_flags: XlaFlags | None,
     is_final: bool,
 ) -> GpuExecutable | GpuStagedExecutable:
     """Compile a module for a GPU with the settings in force; see `ingot.compile`."""
@@ -107,9 +109,9 @@ def compile_for_gpu(
 
     verify(module)
     timer = PhaseTimer()
-    switches = switches if switches is not None else xla_flags.current()
-    dump = Dump(module.name, switches)
-    options = context if context is not None else default_context(switches)
+    xla_flags = xla_flags if xla_flags is not None else current_xla_flags()
+    dump = Dump(module.name, xla_flags)
+    options = context if context is not None else default_context(xla_flags)
     if options.dump is None:
         options.dump = _after_pass(dump)
     dump.module(BEFORE, module)
@@ -120,7 +122,7 @@ def compile_for_gpu(
         _dump_gpu(executable, dump)
         return executable
     for stage in executable.executables:
-        stage_dump = Dump(stage.source.name, switches)
+        stage_dump = Dump(stage.source.name, xla_flags)
         stage_dump.module(BEFORE, stage.source)
         _dump_gpu(stage, stage_dump)
     return executable
@@ -200,9 +202,9 @@ def _after_pass(dump: Dump) -> Callable[[PassStage, object], None] | None:
     return show
 
 
-def default_context(switches: xla_flags.XlaFlags | None = None) -> PassContext:
+def default_context(xla_flags: XlaFlags | None = None) -> PassContext:
     """Return the pass options that the environment asks for."""
-    disabled = (switches or xla_flags.current()).disable_hlo_passes
+    disabled = (xla_flags or current_xla_flags()).disable_hlo_passes
     return PassContext(
         disabled=frozenset(disabled),
         fp=Fp.of(flags.FP.value()),

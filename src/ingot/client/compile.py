@@ -16,11 +16,13 @@ from ingot.client.threads import require_threads
 from ingot.hlo.module import Module
 from ingot.hlo.verifier import verify
 from ingot.llvm.target import TargetSpec
-from ingot.support import flags, xla_flags
+from ingot.support import flags
 from ingot.support.arguments import require_type
 from ingot.support.collector import importing
 from ingot.support.diagnostics import ArgumentError
 from ingot.support.forking import defers_fork
+from ingot.support.xla_flags import XlaFlags
+from ingot.support.xla_flags import current as current_xla_flags
 
 if TYPE_CHECKING:
     from ingot.client.gpu_executable import GpuExecutable
@@ -40,7 +42,7 @@ def compile(
     context: PassContext | None = None,
     target: TargetSpec | None = None,
     device: Literal["cpu"] = "cpu",
-    switches: xla_flags.XlaFlags | None = None,
+    xla_flags: XlaFlags | None = None,
     is_final: bool = False,
 ) -> Executable | StagedExecutable: ...
 @overload
@@ -51,7 +53,7 @@ def compile(
     dump_to: str | os.PathLike[str] | None = None,
     context: PassContext | None = None,
     device: str,
-    switches: xla_flags.XlaFlags | None = None,
+    xla_flags: XlaFlags | None = None,
     is_final: bool = False,
 ) -> Executable | StagedExecutable | GpuExecutable | GpuStagedExecutable: ...
 def compile(
@@ -63,7 +65,7 @@ def compile(
     context: PassContext | None = None,
     target: TargetSpec | None = None,
     device: str = "cpu",
-    switches: xla_flags.XlaFlags | None = None,
+    xla_flags: XlaFlags | None = None,
     is_final: bool = False,
 ) -> Executable | StagedExecutable | GpuExecutable | GpuStagedExecutable:
     """Compile a program for this machine's CPU or a GPU. A given module is not changed.
@@ -82,7 +84,7 @@ def compile(
         target: CPU to generate code for; default: this one.
         device: "cpu", "gpu", or a GPU by its number: "gpu:1"; with a GPU, no `threads` and no
             `target`.
-        switches: dumps, and passes to leave out; default: from `XLA_FLAGS`.
+        xla_flags: dumps, and passes to leave out; default: from `XLA_FLAGS`.
         is_final: whether the module is not changed any more, so that no copy is made.
 
     Raises:
@@ -97,14 +99,14 @@ def compile(
     if threads is not None:
         require_threads(threads)
     module = module_of(program)
-    settings = _settings(fp, dump_to, context, switches)
+    settings = _settings(fp, dump_to, context, xla_flags)
     with flags.override_values(checked(settings)) if settings else nullcontext():
         gpu = _gpu_of(device, threads, target)
         if gpu is not None:
             from ingot.client.compilation import compile_for_gpu
 
-            return compile_for_gpu(module, context, gpu, switches, is_final)
-        executable = _compile(module, context, target, switches, is_final)
+            return compile_for_gpu(module, context, gpu, xla_flags, is_final)
+        executable = _compile(module, context, target, xla_flags, is_final)
     return executable if threads is None else executable.with_threads(threads)
 
 
@@ -112,7 +114,7 @@ def _settings(
     fp: FpMode | None,
     dump_to: str | os.PathLike[str] | None,
     context: PassContext | None,
-    switches: xla_flags.XlaFlags | None,
+    xla_flags: XlaFlags | None,
 ) -> Settings:
     """Return the settings that a call of `compile` adds to those in force."""
     settings = Settings()
@@ -120,7 +122,7 @@ def _settings(
         settings["fp"] = fp
     if dump_to is not None:
         settings["dump_to"] = os.fspath(dump_to)
-    for given, other, name in ((fp, context, "context"), (dump_to, switches, "switches")):
+    for given, other, name in ((fp, context, "context"), (dump_to, xla_flags, "xla_flags")):
         if given is not None and other is not None:
             raise ArgumentError(f"{name} says that already; leave one of the two out")
     return settings
@@ -143,7 +145,7 @@ def _compile(
     module: Module,
     context: PassContext | None,
     target: TargetSpec | None,
-    switches: xla_flags.XlaFlags | None,
+    xla_flags: XlaFlags | None,
     is_final: bool,
 ) -> Executable | StagedExecutable:
     """Find or compile a module with the settings in force; see `compile`."""
@@ -152,31 +154,31 @@ def _compile(
     if target is not None:
         require_type(target, (TargetSpec, type(None)), "target")
         target.require_cpu()
-    if switches is not None:
-        require_type(switches, (xla_flags.XlaFlags, type(None)), "switches")
+    if xla_flags is not None:
+        require_type(xla_flags, (XlaFlags, type(None)), "xla_flags")
     verify(module)
     return _find_or_compile(
         module,
         context,
         target if target is not None else TargetSpec.host(),
-        switches if switches is not None else xla_flags.current(),
+        xla_flags if xla_flags is not None else current_xla_flags(),
         is_final=is_final,
         is_stored=True,
     )
 
 
 def find_or_compile(
-    module: Module, device: str, switches: xla_flags.XlaFlags
+    module: Module, device: str, xla_flags: XlaFlags
 ) -> Executable | StagedExecutable | GpuExecutable | GpuStagedExecutable:
     """Compile a program that its host stores itself; see `compile`. It must not be changed."""
     gpu = _gpu_of(device, None, None)
     if gpu is not None:
         from ingot.client.compilation import compile_for_gpu
 
-        return compile_for_gpu(module, None, gpu, switches, is_final=True)
+        return compile_for_gpu(module, None, gpu, xla_flags, is_final=True)
     verify(module)
     return _find_or_compile(
-        module, None, TargetSpec.host(), switches, is_final=True, is_stored=False
+        module, None, TargetSpec.host(), xla_flags, is_final=True, is_stored=False
     )
 
 
@@ -185,25 +187,25 @@ def _find_or_compile(
     module: Module,
     context: PassContext | None,
     target: TargetSpec,
-    switches: xla_flags.XlaFlags,
+    xla_flags: XlaFlags,
     *,
     is_final: bool,
     is_stored: bool,
 ) -> Executable | StagedExecutable:
     """Return the program of this process, of the disk if it may be there, or a new one."""
-    key = shared.fingerprint(module, target, switches) if context is None else None
+    key = shared.fingerprint(module, target, xla_flags) if context is None else None
     found = None if key is None else shared.find(key)
     if found is not None:
         return found
     # Programs with larger constants than those that a process shares are stored too.
-    name = stored.name_of(module, target, switches) if context is None and is_stored else ""
+    name = stored.name_of(module, target, xla_flags) if context is None and is_stored else ""
     kept = stored.find(name)
     if kept is None:
-        found = _compiler()(module, context, target, switches, is_final)
+        found = _compiler()(module, context, target, xla_flags, is_final)
         stored.keep(name, found)
     else:
         source = module if is_final else module.clone()
-        inspect = stored.stages(lambda: source, target, switches)
+        inspect = stored.stages(lambda: source, target, xla_flags)
         found = kept.executable(Origin.of(source, target, inspect))
     if key is not None and isinstance(found, Executable):
         shared.share(key, found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ingot.config`: the settings of docs/switches.md in code.
+"""`ingot.config`: the settings of docs/flags.md in code.
 
 A setting is one row of `support.flags`. Besides the environment, it can be set by `update` for the
 process, and by a `with` block for one thread or task. The block takes precedence over the process,
@@ -35,7 +35,7 @@ class Config:
         """Return a context manager in which the settings hold, in this thread or task only.
 
         Args:
-            settings: names and values of docs/switches.md.
+            settings: names and values of docs/flags.md.
 
         Raises:
             FlagError: INGOT0600, there is no such setting, it does not take the value, or it is

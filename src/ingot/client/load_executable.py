@@ -18,8 +18,8 @@ from ingot.client.compile import compile
 from ingot.client.executable import Executable
 from ingot.client.serialize import read_saved
 from ingot.client.staged import StagedExecutable
-from ingot.support import xla_flags
 from ingot.support.arguments import bytes_of
+from ingot.support.xla_flags import current as current_xla_flags
 
 
 def load_executable(data: bytes) -> Executable | StagedExecutable:
@@ -36,9 +36,9 @@ def load_executable(data: bytes) -> Executable | StagedExecutable:
         ParseError: INGOT0128, the bytes are incomplete, or of another version of Ingot.
     """
     saved = read_saved(bytes_of(data, "the serialized executable"))
-    switches = replace(xla_flags.current(), disable_hlo_passes=saved.disabled)
-    context = default_context(switches)
+    xla_flags = replace(current_xla_flags(), disable_hlo_passes=saved.disabled)
+    context = default_context(xla_flags)
     context.fp = saved.fp
     return compile(
-        saved.module, context=context, switches=switches, is_final=True, threads=saved.threads
+        saved.module, context=context, xla_flags=xla_flags, is_final=True, threads=saved.threads
     )

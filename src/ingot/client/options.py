@@ -24,7 +24,7 @@ ProgramLike: TypeAlias = Module | str | bytes | os.PathLike[str]
 """A module; HLO or StableHLO as text; StableHLO bytecode or a proto as bytes; or a path."""
 
 FpMode: TypeAlias = Literal["exact", "default", "fast"]
-"""The floating-point licence; docs/switches.md says what each allows."""
+"""The floating-point licence; docs/flags.md says what each allows."""
 
 Stage: TypeAlias = Literal[
     "hlo_before",
@@ -58,7 +58,7 @@ GPU_STAGES: tuple[GpuStage, ...] = get_args(GpuStage)
 
 
 class Settings(TypedDict, total=False):
-    """The arguments of `ingot.config`: the settings of docs/switches.md."""
+    """The arguments of `ingot.config`: the settings of docs/flags.md."""
 
     debug: int
     num_threads: int

@@ -3,7 +3,7 @@
 
 This is the last line of defence of `ingot.compile`: an exception of another class than Ingot's is a
 bug of Ingot's, and so is an `InternalError`. Both name a file with the module as HLO text, which
-begins with versions and switches, and which `ingot opt` and `ingot run` read. Errors in the user's
+begins with versions and flags, and which `ingot opt` and `ingot run` read. Errors in the user's
 program pass unchanged.
 
 Example:

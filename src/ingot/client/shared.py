@@ -3,7 +3,7 @@
 
 `client.compile` asks it, so that it serves `ingot.compile`, TensorFlow and JAX alike; kernels and
 their objects have caches of their own below (`cpu.kernels`, `llvm.cache`). A program is its graph
-with names, metadata and constants' bits, the target and all switches. Invariant: shared programs
+with names, metadata and constants' bits, the target and all flags. Invariant: shared programs
 have no state and call nothing outside: no random generator, callback, collective or feed. Programs
 with large constants are not shared.
 
@@ -79,18 +79,18 @@ _alive: weakref.WeakValueDictionary[Key, Executable] = weakref.WeakValueDictiona
 _latest: OrderedDict[Key, Executable] = OrderedDict()
 
 
-def shows_compilations(switches: XlaFlags) -> bool:
+def shows_compilations(xla_flags: XlaFlags) -> bool:
     """Whether dumps or logs are asked for: then every program is compiled."""
-    return bool(switches.dump_folder or flags.DEBUG.value())
+    return bool(xla_flags.dump_folder or flags.DEBUG.value())
 
 
-def fingerprint(module: Module, target: TargetSpec, switches: XlaFlags) -> Key | None:
+def fingerprint(module: Module, target: TargetSpec, xla_flags: XlaFlags) -> Key | None:
     """Return the key of a program and its compile options; None if it must not be shared."""
-    if shows_compilations(switches):
+    if shows_compilations(xla_flags):
         return None
     if module.constant_bytes > _MOST_CONSTANT_BYTES:
         return None
-    return Key(module, (target, switches, flags.state()))
+    return Key(module, (target, xla_flags, flags.state()))
 
 
 def _rows(module: Module) -> list[Any]:

@@ -2,7 +2,7 @@
 """Compiled programs on the disk: a later process links them, and imports nothing of the compiler.
 
 A program's name is a digest of all that decides its code: the program as text, the target, every
-switch, and Ingot's own sources. What is stored is its artifact and the facts that callers ask for;
+flag, and Ingot's own sources. What is stored is its artifact and the facts that callers ask for;
 its stages are made again when somebody looks at them. The entries lie in the cache of objects
 (`llvm.cache`), which checks who has written them.
 
@@ -83,15 +83,15 @@ def entry_name(kind: str, *parts: str) -> str:
     return default_cache().key(kind, stamp, *parts) if stamp else ""
 
 
-def name_of(program: Module | bytes, target: TargetSpec, switches: XlaFlags) -> str:
+def name_of(program: Module | bytes, target: TargetSpec, xla_flags: XlaFlags) -> str:
     """Return the name of a program under the settings in force; empty if it is not stored.
 
     Args:
         program: a module, or the bytes that identify it.
         target: the CPU it is compiled for.
-        switches: those of XLA.
+        xla_flags: XLA's flags.
     """
-    if target.lacking or shows_compilations(switches):
+    if target.lacking or shows_compilations(xla_flags):
         return ""
     if isinstance(program, bytes):
         if len(program) > MOST_BYTES:
@@ -104,7 +104,7 @@ def name_of(program: Module | bytes, target: TargetSpec, switches: XlaFlags) -> 
             return ""
         text = print_module(program)
     machine = (llvmlite_version(), target, MachineModel.of(target))
-    return entry_name("program", repr((machine, switches, flags.state())), text)
+    return entry_name("program", repr((machine, xla_flags, flags.state())), text)
 
 
 def read(name: str) -> bytes | None:
@@ -144,14 +144,14 @@ def keep(name: str, executable: object, boundary: object = None) -> None:
 
 
 def stages(
-    source: Callable[[], Module], target: TargetSpec, switches: XlaFlags
+    source: Callable[[], Module], target: TargetSpec, xla_flags: XlaFlags
 ) -> Callable[[], CpuInspection]:
     """Return what compiles a stored program again, with the settings of now.
 
     Args:
         source: returns the module before the passes.
         target: the CPU it was compiled for.
-        switches: those of XLA.
+        xla_flags: XLA's flags.
     """
     settings = flags.values()
 
@@ -159,6 +159,6 @@ def stages(
         from ingot.client.compilation import stages_again
 
         with flags.override_values(settings):
-            return stages_again(source(), target, switches)
+            return stages_again(source(), target, xla_flags)
 
     return made

@@ -32,7 +32,11 @@ _SIMPLE_SHAPE = re.compile(r"(\w+)\[([^\]]*)\]$")
 
 
 def shape_of(text: str | Shape) -> Shape:
-    """Return the array shape that `text` describes: `f32[2,?n]`."""
+    """Return the array shape that `text` describes, such as `f32[2,?n]`; a shape is returned as is.
+
+    Raises:
+        VerifyError: INGOT0209 `text` is no array shape, or INGOT0202 its element type is unknown.
+    """
     if isinstance(text, Shape):
         return text
     match = _SIMPLE_SHAPE.match(text)

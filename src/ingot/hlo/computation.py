@@ -141,7 +141,11 @@ class Computation:
             known.append(made)
 
     def set_root(self, root: Instruction) -> None:
-        """Make `root` the result."""
+        """Make `root` the result.
+
+        Raises:
+            InternalError: `root` belongs to another computation.
+        """
         if root not in self._instructions:
             raise InternalError(f"{root.name} is not in computation {self.name}")
         self.root_ = root
@@ -151,6 +155,9 @@ class Computation:
         """Remove an instruction that nobody uses and that is not the root.
 
         Its control successors then run after its own operands and control predecessors.
+
+        Raises:
+            InternalError: it has users, or is the root.
         """
         if instruction.users or instruction is self.root_:
             raise InternalError(f"cannot remove {instruction.name}: it is used")

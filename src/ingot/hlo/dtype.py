@@ -131,7 +131,11 @@ TOKEN, TUPLE, OPAQUE = DTYPES["token"], DTYPES["tuple"], DTYPES["opaque"]
 
 
 def dtype(name: str | DType) -> DType:
-    """Return the element type called `name` (XLA's text name)."""
+    """Return the element type called `name` (XLA's text name); an element type is returned as is.
+
+    Raises:
+        VerifyError: INGOT0202 no element type has the name.
+    """
     if isinstance(name, DType):
         return name
     found = DTYPES.get(name)
@@ -141,7 +145,11 @@ def dtype(name: str | DType) -> DType:
 
 
 def from_numpy(storage: Any) -> DType:
-    """Return the element type whose NumPy storage is `storage`."""
+    """Return the element type whose NumPy storage is `storage`: anything that `np.dtype` takes.
+
+    Raises:
+        VerifyError: INGOT0203 no element type has this storage.
+    """
     found = _BY_STORAGE.get(np.dtype(storage))
     if found is None:
         raise VerifyError(f"NumPy type {np.dtype(storage)} has no HLO type", code="INGOT0203")

@@ -83,7 +83,7 @@ class Instruction:
         attributes: Any,
         metadata: Metadata = NO_METADATA,
     ) -> None:
-        """Make an instruction that is in no computation yet."""
+        """Make an instruction that is in no computation yet; its class describes the arguments."""
         self.name = name
         self.definition = definition
         self.opcode = definition.name

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Trait(IntEnum):
-    """What passes may assume of every instruction of an op; an integer, which hashes fast."""
+    """A property of every instruction of an op; an integer, which hashes fast."""
 
     ELEMENTWISE = auto()  # output element i depends on element i of each operand
     COMMUTATIVE = auto()
@@ -61,7 +61,7 @@ class Trait(IntEnum):
 
 
 class FusionClass(Enum):
-    """What a kernel does with an op."""
+    """How a kernel treats an op."""
 
     NONE = "no kernel computes it"
     ELEMENTWISE = "an expression of its operands at the same index"
@@ -73,7 +73,7 @@ class FusionClass(Enum):
 
 
 class RegionKind(Enum):
-    """What an op does with the computations that it refers to."""
+    """How an op uses the computations that it refers to."""
 
     NONE = "it refers to none"
     BRANCH = "the host program runs them, some of them or several times"

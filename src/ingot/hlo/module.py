@@ -106,7 +106,11 @@ class Module:
         return self._entry
 
     def set_entry(self, entry: Computation) -> None:
-        """Make `entry` the entry computation."""
+        """Make `entry` the entry computation.
+
+        Raises:
+            InternalError: `entry` belongs to another module.
+        """
         if entry.module is not self:
             raise InternalError(f"computation {entry.name} is not in module {self.name}")
         self._entry = entry
@@ -225,7 +229,11 @@ def retarget(instruction: Instruction, replacements: dict[Computation, Computati
 
 
 def set_called(instruction: Instruction, called: Sequence[Computation]) -> None:
-    """Make the instruction call `called`, in the order of its `called_computations`."""
+    """Make the instruction call `called`, in the order of its `called_computations`.
+
+    Raises:
+        InternalError: `called` has more or fewer computations than the instruction calls.
+    """
     new, old = tuple(called), instruction.called_computations
     if new == old:
         return

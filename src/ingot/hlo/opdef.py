@@ -118,7 +118,7 @@ def wrong_attributes(opcode: str, attributes: object, wanted: type[Any]) -> Inte
 
 
 class OpView(NamedTuple):
-    """What shape inference sees: operand shapes, attributes, the declared shape if there is one."""
+    """Input of shape inference: operand shapes, attributes, the declared shape if there is one."""
 
     opcode: str
     operands: tuple[Shape, ...]
@@ -133,7 +133,11 @@ class OpView(NamedTuple):
         raise wrong_attributes(self.opcode, attributes, wanted)
 
     def given(self) -> Shape:
-        """Return the declared shape of an op that cannot infer it."""
+        """Return the declared shape of an op that cannot infer it.
+
+        Raises:
+            VerifyError: INGOT0206 no shape is declared.
+        """
         if self.declared is None:
             raise VerifyError(f"{self.opcode} needs its result shape", code="INGOT0206")
         return self.declared
@@ -196,10 +200,14 @@ class OpDef:
     def result(
         self, operands: tuple[Shape, ...], attributes: Any, declared: Shape | None = None
     ) -> Shape:
-        """Return the inferred shape, cached where nothing can change it.
+        """Return the shape that follows from operands and attributes, cached if nothing changes it.
 
-        Not cached: ops with computations, which may be edited, and constants, whose comparison
-        takes longer than their rule.
+        `declared` is the shape that the program gives, for ops that cannot infer it. Not cached:
+        ops with computations, which may be edited, and constants, whose comparison takes longer
+        than their rule.
+
+        Raises:
+            VerifyError: operands, attributes or declared shape do not fit; it names the constraint.
         """
         if self.callees or self.name == "constant":
             return self.inferred(operands, attributes, declared)
@@ -299,11 +307,16 @@ def define(
     counts: str = "arity",
     takes_arrays: bool = True,
 ) -> OpDef:
-    """Add an opcode to the table.
+    """Add an opcode to the table. The arguments are fields of `OpDef`, with these differences.
 
-    `flops` is by default one for each element of the result of an elementwise op, unless it has
-    `Trait.NO_ARITHMETIC`, and none for others. `results` and `counts` are the parts of labels
-    behind the op's name; one of `results` stands for both dimensions and element type.
+    An `arity` of one number means exactly so many operands. `flops` is by default one for each
+    element of the result of an elementwise op, unless it has `Trait.NO_ARITHMETIC`, and none for
+    others. `results` and `counts` are the parts of labels behind the op's name; one of `results`
+    stands for both dimensions and element type.
+
+    Raises:
+        VerifyError: INGOT0207 the opcode is declared already; or it has a kind of regions and no
+            computations in its attributes, or the reverse.
     """
     if name in _TABLE:
         raise VerifyError(f"opcode {name} is declared twice", code="INGOT0207")

@@ -87,7 +87,10 @@ _reference = _exprs.reference
 
 
 def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), payload: Any = None) -> Expr:
-    """Return the expression, made once."""
+    """Return the expression of `op` on `args`; equal ones are one object while it is in use.
+
+    `payload` is what the op needs beside them: attributes, an `Access`, a number (see the module).
+    """
     key = (op, dtype.name, args, payload)
     known = _reference(key)
     found = None if known is None else known()
@@ -111,7 +114,7 @@ def is_expensive_op(op: str) -> bool:
 
 @cache
 def latency(op: str) -> int:
-    """Return how many simple ops an op takes as long as."""
+    """Return the cost of an op, in simple ops."""
     return CALL_NODES if is_expensive_op(op) else 1
 
 

@@ -54,7 +54,7 @@ class FunctionBuilder(Control):
     function's name.
     """
 
-    __slots__ = ("_constants", "_head", "_is_quick", "owner", "reference")
+    __slots__ = ("_constants", "_head", "_opt_level_0", "owner", "reference")
 
     def __init__(
         self,
@@ -62,14 +62,14 @@ class FunctionBuilder(Control):
         reference: FunctionRef,
         params: list[Value],
         head: str,
-        is_quick: bool,
+        opt_level_0: bool,
     ) -> None:
         """Open the function; `ModuleBuilder.function` is the caller."""
         super().__init__(module, reference.name, reference.return_type, params)
         self.owner = module
         self.reference = reference
         self._head = head
-        self._is_quick = is_quick
+        self._opt_level_0 = opt_level_0
         self._constants: dict[Value, Value] = {}
 
     @property
@@ -91,7 +91,7 @@ class FunctionBuilder(Control):
         FastISel leaves whole blocks that have one to the slow instruction selector.
         """
         type = value.type
-        if not self._is_quick or value.text[0] == "%" or not type.is_vector or is_bool(type):
+        if not self._opt_level_0 or value.text[0] == "%" or not type.is_vector or is_bool(type):
             return value
         found = self._constants.get(value)
         if found is None:
@@ -167,12 +167,12 @@ class ModuleBuilder(ModuleState):
         linkage: str = "",
         param_attrs: Mapping[str, str] | None = None,
         attrs: str = "nounwind",
-        is_quick: bool = False,
+        opt_level_0: bool = False,
     ) -> FunctionBuilder:
         """Define a function; `param_attrs` maps a parameter's name to its attributes.
 
         `linkage` precedes the type: "internal", "private", a calling convention ("ptx_kernel").
-        `is_quick`: it is written for level 0, at which LLVM compiles fast and optimizes little.
+        `opt_level_0`: it is written for level 0, at which LLVM compiles fast and optimizes little.
 
         Raises:
             InternalError: the module has a function of this name.
@@ -187,7 +187,7 @@ class ModuleBuilder(ModuleState):
         symbol = symbol_text(name)
         reference = FunctionRef(name, return_type, tuple(type for _, type in params), symbol)
         head = f"define {linkage} {return_type.text} {symbol}({listed}) {attrs} "
-        builder = FunctionBuilder(self, reference, values, head, is_quick)
+        builder = FunctionBuilder(self, reference, values, head, opt_level_0)
         self._functions[name] = builder
         return builder
 

@@ -38,7 +38,10 @@ TRANSCENDENTAL_FLOPS = 12
 matrices reach 36 GFLOP/s (EPYC, AVX2, 2026-11-26)."""
 
 L1_WAYS, L1_STRIDE = 8, 4096
-"""Lines of a set of the L1 cache, and the distance of addresses that share a set: 32 KB."""
+"""Lines of a set of the L1 cache, and the distance of addresses that share a set."""
+
+L1_BYTES = L1_WAYS * L1_STRIDE
+"""The L1 cache of a core, for data."""
 
 L2_BYTES, L3_BYTES = 1 << 20, 8 << 20
 """The L2 cache of a core, and what it has of the L3 cache, that schedules are made for: those of

@@ -32,4 +32,7 @@ line.
 Files, bottom up: `layout` (C structs), `types` (annotations), `memory` and `pointers` (their
 meaning as plain Python), `functions` (the decorators), `statics` (globals), `operations`; then the
 translation: `expressions`, `operators`, `calls`, `statements`, `sources`, `module`.
+
+`docs/execution_abi.md` compares native functions with the same code on the builder, and lists the
+code that stays there.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Support: the lowest layer, which every layer may use.
 
-It has errors that users can act on (`diagnostics`), the one registry of switches (`flags`, with
+It has errors that users can act on (`diagnostics`), the one registry of flags (`flags`, with
 XLA's own in `xla_flags`), log lines (`tracing`), compile-time measurement (`timing`), the state of
 Ingot's sources (`sources`) and small text helpers.
 """

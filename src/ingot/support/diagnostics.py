@@ -173,7 +173,7 @@ class ArgumentError(IngotError, TypeError):
 
 
 class FlagError(IngotError):
-    """A switch (`INGOT_*`, `XLA_FLAGS`) has a value that it does not take."""
+    """A flag (`INGOT_*`, `XLA_FLAGS`) has a value that it does not take."""
 
     default_code = "INGOT0600"
 

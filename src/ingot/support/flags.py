@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one registry of switches: every `INGOT_*` environment variable, typed and documented.
+"""The one registry of flags: every `INGOT_*` environment variable, typed and documented.
 
 A `Flag` is declared once, below; its variable, help text and checks follow from the declaration,
-and `docs/switches.md` is written from `ALL_FLAGS`. A value comes from an `override` of this thread
+and `docs/flags.md` is written from `ALL_FLAGS`. A value comes from an `override` of this thread
 or task, else from what code set for the process (`set_process_values`), else from the environment,
 else it is the default. It is looked up at each `value()`, so that it can be changed at any time;
 hot paths read it once and keep the value.
@@ -67,7 +67,7 @@ class IngotWarning(UserWarning):
 
 @record
 class Flag(Generic[T]):
-    """One switch: `name` in lower case, how to read it from text, its default, and what it does.
+    """One flag: `name` in lower case, how to read it from text, its default, and what it does.
 
     `variable` is the environment variable: `INGOT_` and the name in capitals.
     """
@@ -114,7 +114,7 @@ class Flag(Generic[T]):
             return self.parse(text)
         except ValueError as error:
             raise FlagError(
-                f"{given} is not a value of this switch",
+                f"{given} is not a value of this flag",
                 notes=(f"{called}: {self.doc}",),
                 hint=f"it takes {self.values}",
             ) from error
@@ -433,15 +433,13 @@ def check_environment() -> None:
     for variable in sorted(os.environ):
         if variable.startswith(PREFIX) and variable not in known:
             suggestion = did_you_mean(variable, known) or f"known are {', '.join(sorted(known))}"
-            warnings.warn(
-                f"Ingot has no switch {variable}; {suggestion}", IngotWarning, stacklevel=2
-            )
+            warnings.warn(f"Ingot has no flag {variable}; {suggestion}", IngotWarning, stacklevel=2)
 
 
 def markdown() -> str:
     """Return the reference page of all flags."""
     lines = [
-        "# Switches",
+        "# Flags",
         "",
         "Each row is one setting. There are three ways to set it; the first of them wins:",
         "",

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XLA's own switches in `XLA_FLAGS` that Ingot honours, so that habits and scripts still work.
+"""XLA's own flags in `XLA_FLAGS` that Ingot honours, so that habits and scripts still work.
 
 `_SETTINGS` lists the flags that do something here, `_WITHOUT_EFFECT` those that are accepted
 because they ask for what Ingot does anyway. Any other flag is an error with the nearest known
-name, but only when at least one flag is for Ingot: an `XLA_FLAGS` full of switches of another
+name, but only when at least one flag is for Ingot: an `XLA_FLAGS` full of flags of another
 XLA in the same process is not ours to judge.
 
 Syntax as in XLA (`xla/parse_flags_from_env.cc`): flags separated by blanks, values may be quoted,

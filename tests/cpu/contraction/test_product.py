@@ -7,7 +7,7 @@ from tests.cpu.contraction.test_contraction import product
 
 import ingot
 from ingot.client import compile
-from ingot.cpu.emit.contraction.microkernel import FAR_ROWS_AHEAD
+from ingot.cpu.emit.contraction.microkernel import L2_ROWS_AHEAD
 from ingot.cpu.emit.contraction.product_call import product_call
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
@@ -377,7 +377,7 @@ def test_few_rows_fetch_long_rows_from_memory(m, n, k, fetches):
     assert found is not None
     names = {micro.name for micro in product_call(found).needed[1:]}
     assert found.variant.fetches == fetches
-    assert all(f"_ahead{FAR_ROWS_AHEAD}_" in name for name in names) == fetches
+    assert all(f"_ahead{L2_ROWS_AHEAD}_" in name for name in names) == fetches
     narrow = plan(m, n, k, NARROW)
     assert narrow is not None
     assert not narrow.variant.fetches

@@ -10,6 +10,7 @@ import pytest
 from tests.runtime.foreign.calls import ELEMENTS, assert_close, dtype_name, matrices, shape
 
 import ingot.client
+from ingot.runtime.foreign.builtin import register_builtin_targets
 from ingot.semantics import custom_calls
 from ingot.semantics.custom_calls import CallSite
 from ingot.support.diagnostics import UnsupportedError
@@ -21,6 +22,7 @@ def evaluate(name: str, operands: tuple[Any, ...], result: Any, columns: int = 0
     """Run a target; arrays of rank `columns` are column-major matrices."""
     shapes = [shape(dtype_name(o), o.shape, columns=o.ndim == columns) for o in (*operands, result)]
     site = CallSite(name, tuple(shapes[:-1]), (shapes[-1],))
+    register_builtin_targets()
     target = custom_calls.find(name)
     assert target is not None
     assert target.evaluate is not None

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What collectives cost on a described network: `description`, `formulas`, `events`, `costs`."""
+"""The cost of collectives on a described network: `description`, `formulas`, `events`, `costs`."""

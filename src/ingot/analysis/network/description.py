@@ -35,7 +35,7 @@ _TEXT = re.compile(
 
 @record
 class Channel:
-    """What a message takes: seconds before its first byte arrives, and bytes per second."""
+    """The cost of a message: seconds before its first byte arrives, and bytes per second."""
 
     latency: float
     bytes_per_second: float

@@ -136,7 +136,10 @@ FORMULAS: dict[tuple[str, str], Callable[[int, float], Phases]] = {
 
 
 def phases_of(opcode: str, algorithm: str, devices: int, size: float) -> Phases:
-    """Return the phases of a collective; none if the device is alone."""
+    """Return the phases of a collective of `devices` devices; none if the device is alone.
+
+    `opcode` and `algorithm` are a key of `FORMULAS`; `size` is bytes of one device's operand.
+    """
     return FORMULAS[opcode, algorithm](devices, size) if devices > 1 else ()
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def compile_source(
-    code: bytes, options: CompileOptions, device: str, switches: XlaFlags
+    code: bytes, options: CompileOptions, device: str, xla_flags: XlaFlags
 ) -> tuple[Executable | GpuExecutable, Boundary]:
     """Compile a program.
 
@@ -42,27 +42,27 @@ def compile_source(
         code: StableHLO; a front end may have offered its module (`module_handoff`).
         options: replicas, partitions and devices.
         device: the name that `ingot.compile` takes.
-        switches: those of XLA.
+        xla_flags: XLA's flags.
 
     Raises:
         ParseError: it is no program.
         UnsupportedError: it cannot be compiled, or computes sizes of its arrays.
     """
     module, boundary = _module_of(code, options)
-    executable = find_or_compile(module, device=device, switches=switches)
+    executable = find_or_compile(module, device=device, xla_flags=xla_flags)
     if isinstance(executable, InspectedStages):
         raise stages_refused(module, "through PJRT", "call ingot.compile on the module")
     return executable, boundary(executable.artifact.info)
 
 
-def without_pairs(switches: XlaFlags) -> XlaFlags:
-    """Return switches under which no collective is begun early.
+def without_pairs(xla_flags: XlaFlags) -> XlaFlags:
+    """Return flags under which no collective is begun early.
 
     Devices of one process copy from each other's memory, which takes their cores. Nothing can run
     meanwhile, and devices that meet while they are busy wait for each other more often.
     """
-    disabled = (*switches.disable_hlo_passes, LatencyHidingScheduler.name)
-    return replace(switches, disable_hlo_passes=disabled)
+    disabled = (*xla_flags.disable_hlo_passes, LatencyHidingScheduler.name)
+    return replace(xla_flags, disable_hlo_passes=disabled)
 
 
 def module_of(code: bytes, options: CompileOptions) -> Module:

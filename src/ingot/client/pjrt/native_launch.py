@@ -252,12 +252,12 @@ def queue(call: Launch) -> Event | None:
 def start(call: Launch, done: Array[Event]) -> Error | None:
     """Run the program now or later; `done[0]` gets an event for its end."""
     is_idle = call.device.unfinished.load("acquire") == 0
-    is_awaited = False
+    is_blocking = False
     if call.mode != MULTI_DEVICE:
-        is_awaited = note_launch(call.executable, call.device)
+        is_blocking = note_launch(call.executable, call.device)
     # A job that was queued before may still read donated memory.
     is_short = call.mode == INLINE and (call.donates == 0 or is_idle)
-    is_here = is_short or (call.mode == QUEUED and is_awaited and is_idle)
+    is_here = is_short or (call.mode == QUEUED and is_blocking and is_idle)
     if likely(call.all_ready != 0 and is_here):
         error = run_now(call)
         if error is None:

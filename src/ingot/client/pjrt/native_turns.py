@@ -172,8 +172,8 @@ def launch_in_turns(
 def lock_stacks(executable: Executable, arguments: Array[Array[Buffer]]) -> Fibers | None:
     """Lock the stacks of an execution if it is to run in the call; return them, or null if not."""
     parts = executable.parts
-    is_awaited = note_launch(executable, executable.devices[executable.num_devices - 1])
-    if parts is None or (executable.is_short == 0 and not is_awaited):
+    is_blocking = note_launch(executable, executable.devices[executable.num_devices - 1])
+    if parts is None or (executable.is_short == 0 and not is_blocking):
         return None
     stacks = parts[0].rendezvous.stacks
     assert stacks is not None

@@ -17,9 +17,10 @@ from ingot.client.pjrt.executables import Source, device_of, is_of_one_process
 from ingot.client.pjrt.objects import Client
 from ingot.client.pjrt.serialize import read_source
 from ingot.llvm.target import TargetSpec
-from ingot.support import xla_flags
 from ingot.support.collector import importing
 from ingot.support.records import replace
+from ingot.support.xla_flags import XlaFlags, override
+from ingot.support.xla_flags import current as current_xla_flags
 
 if TYPE_CHECKING:
     from ingot.client.gpu_executable import GpuExecutable
@@ -36,12 +37,12 @@ def find_or_compile_source(
         UnsupportedError: it cannot be compiled.
     """
     options, target = source.options, TargetSpec.host()
-    switches, device = _switches(source), device_of(client, options)
+    xla_flags, device = _xla_flags(source), device_of(client, options)
     name = _name(source, client.platform.version) if device == "cpu" else ""
     kept = stored.find(name)
     if kept is not None and isinstance(kept.boundary, Boundary):
         read = partial(_module, source)
-        inspect = stored.stages(read, target, switches)
+        inspect = stored.stages(read, target, xla_flags)
         origin = Origin(kept.facts.name, target, read, inspect)
         return kept.executable(origin), kept.boundary
 
@@ -49,8 +50,8 @@ def find_or_compile_source(
         from ingot.client.pjrt.compilation import compile_source, without_pairs
 
     if device == "cpu" and options.count > 1 and is_of_one_process(client, options):
-        switches = without_pairs(switches)
-    executable, boundary = compile_source(source.code, options, device, switches)
+        xla_flags = without_pairs(xla_flags)
+    executable, boundary = compile_source(source.code, options, device, xla_flags)
     stored.keep(name, executable, boundary)
     return executable, boundary
 
@@ -69,15 +70,15 @@ def store_under(code: bytes, serialized: bytes, version: str) -> None:
         stored.write(_name(replace(source, code=code), version), data)
 
 
-def _switches(source: Source) -> xla_flags.XlaFlags:
-    return xla_flags.override(xla_flags.current(), dict(source.options.overrides))
+def _xla_flags(source: Source) -> XlaFlags:
+    return override(current_xla_flags(), dict(source.options.overrides))
 
 
 def _name(source: Source, version: str) -> str:
     """Return the name of a program of one device; empty for several devices, and large programs."""
     if source.options.count > 1 or len(source.code) > stored.MOST_BYTES:
         return ""
-    return stored.name_of(source.meaning(version), TargetSpec.host(), _switches(source))
+    return stored.name_of(source.meaning(version), TargetSpec.host(), _xla_flags(source))
 
 
 def _module(source: Source) -> Module:

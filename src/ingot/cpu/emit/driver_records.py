@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What drivers that are native functions know: the start of their env, and their elements.
+"""The start of the env of drivers that are native functions, and their element types.
 
 A driver's env (`cpu.emit.drivers`) is a struct: this start, then the driver's numbers, then the
-addresses of its micro-kernels. What follows it in memory is the env of an epilogue.
+addresses of its micro-kernels. The env of an epilogue follows it in memory.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ BUFFERS = 3
 
 @record
 class DriverPart:
-    """What a driver is given for a part of its work.
+    """Arguments of a driver for a part of its work.
 
     Attributes:
         parameters: values of the driver's parameters.
@@ -54,7 +54,7 @@ class DriverCall:
         phases: its functions.
         operands: buffer numbers of lhs and rhs.
         result: buffer number of the result, None where an epilogue takes the sums.
-        parts: what it is given for each part.
+        parts: its arguments for each part.
         scratch_bytes: bytes of scratch.
         n_block: columns of the rows that an epilogue reads.
         first: indices of the first elements of lhs and rhs in their buffers, None for 0.
@@ -71,7 +71,7 @@ class DriverCall:
 
     @property
     def needed(self) -> tuple[Template, ...]:
-        """What it needs of the library."""
+        """The templates that must be compiled before it runs."""
         return (self.code, *(micro for part in self.parts for micro in part.micro_kernels))
 
     @property
@@ -121,7 +121,7 @@ class DriverCall:
     ) -> None:
         """Emit `void addresses(env, chunk)`, which stores where operands begin."""
         params = [("env", lt.PTR), ("chunk", lt.I64)]
-        f = module.function(symbol, lt.VOID, params, attrs="nounwind", is_quick=True)
+        f = module.function(symbol, lt.VOID, params, attrs="nounwind", opt_level_0=True)
         env = f.params[0]
         held = f.at_entry(lambda: f.gep(env, made.first_behind * SLOT_BYTES))
         emitter = bind_env(f, held, len(kernel.buffers), kernel.symbols, target.has_fma)

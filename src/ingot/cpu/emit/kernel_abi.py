@@ -52,22 +52,22 @@ class RuntimeSlot:
 
 
 Slot = str | int | Dim | CodeSlot | RuntimeSlot
-"""What a slot of env holds: the size of that name, a number or size, an address."""
+"""The content of a slot of env: the size of that name, a number or size, an address."""
 
 
 @record(weakref_slot=True)
 class EmittedKernel:
-    """What the host program must know to run a kernel.
+    """A kernel as the host program runs it.
 
     Attributes:
         phases: parallel loops, one after the other.
         buffers: number of buffer slots at the start of env; then scratch, then `symbols`.
-        symbols: what the slots behind hold.
+        symbols: the contents of the slots behind.
         scratch_bytes: bytes that all phases share.
-        templates: what it calls of the library.
+        templates: the library code that it calls.
         order: which of the fusion's buffers each buffer slot holds; empty: as they come.
         behind: the fusion's buffers whose addresses come behind `symbols`, as the start of an env.
-        behind_symbols: what the slots behind those and another slot for the scratch hold.
+        behind_symbols: the contents of the slots behind those and another slot for the scratch.
         tables: arrays whose addresses slots hold, by symbol.
     """
 
@@ -139,7 +139,7 @@ def open_kernel(
     """
     params = [("env", lt.PTR), ("chunk", lt.I64)]
     attributes = f"nounwind {ALIGNED_STACK}"
-    f = module.function(symbol, lt.VOID, params, attrs=attributes, is_quick=is_quick)
+    f = module.function(symbol, lt.VOID, params, attrs=attributes, opt_level_0=is_quick)
     env, chunk = f.params
     return f, bind_env(f, env, buffers, symbols, fma), chunk
 
@@ -177,7 +177,7 @@ Key = TypeVar("Key")
 
 
 class _Slots(dict[Key, Any]):
-    """What stands in env, by number or name; read at the function's entry, if at all."""
+    """Values of env, by number or name; each is loaded at the function's entry, if it is used."""
 
     def __init__(self, read: Callable[[Key], Value], f: FunctionBuilder) -> None:
         super().__init__()

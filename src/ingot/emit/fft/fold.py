@@ -14,14 +14,14 @@ from ingot.emit.fft.butterflies import Complex, ComplexMath
 
 
 def unpacked(m: ComplexMath, element: Complex, mirrored: Complex, twiddle: Complex) -> Complex:
-    """Return X[k] of Z[k], Z[h-k] (of Z[0] for both ends) and w^k."""
+    """Return X[k] of `element` Z[k], `mirrored` Z[h-k] (Z[0] for both ends) and `twiddle` w^k."""
     even = m.scale(m.add(element, m.conj(mirrored)), 0.5)
     odd = m.scale(m.times_i(m.sub(element, m.conj(mirrored)), negative=True), 0.5)
     return m.add(even, m.mul(odd, twiddle))
 
 
 def packed(m: ComplexMath, element: Complex, mirrored: Complex, twiddle: Complex) -> Complex:
-    """Return Z[k] of X[k], X[h-k] and w^-k."""
+    """Return Z[k] of `element` X[k], `mirrored` X[h-k] and `twiddle` w^-k."""
     even = m.scale(m.add(element, m.conj(mirrored)), 0.5)
     odd = m.scale(m.mul(m.sub(element, m.conj(mirrored)), twiddle), 0.5)
     return m.add(even, m.times_i(odd, negative=False))

@@ -38,7 +38,10 @@ MIN_BITS_OF_VECTORS = {16: 128, 32: 256, 64: 512}
 
 
 def is_ordered(item: Pass, fold: Reduction, vector_bits: int) -> bool:
-    """Whether accumulators are integers in the order of floats."""
+    """Whether the accumulators of `fold` in pass `item` are integers in the order of floats.
+
+    They are for maxima and minima, if `vector_bits` are enough for integer maxima in lanes.
+    """
     element = fold.inputs[0].dtype
     is_extremum = fold.combiner.opcode in EXTREMA and not item.is_running
     if not is_extremum or not element.is_float or is_minifloat(element):
@@ -47,7 +50,10 @@ def is_ordered(item: Pass, fold: Reduction, vector_bits: int) -> bool:
 
 
 def held_types(item: Pass, fold: Reduction, vector_bits: int) -> tuple[Type, ...]:
-    """Return the types of the accumulators, one lane each."""
+    """Return the types of the accumulators of `fold` in pass `item`, one lane each.
+
+    `vector_bits`: those of the target's vectors; see `is_ordered`.
+    """
     elements = tuple(value.dtype for value in fold.inputs)
     if is_ordered(item, fold, vector_bits):
         return tuple(_BITS[element.bits] for element in elements)

@@ -21,6 +21,7 @@ from ingot.hlo.dtype import S32
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.schedule.gathers import INDICES_AHEAD, Gather
 from ingot.llvm import types as lt
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 
@@ -54,7 +55,7 @@ class IndicesAhead:
         self.lanes = lanes
         self.at = at
         f = emitter.f
-        self.rooms = {item: f.alloca(self.type, INDICES_AHEAD, 64) for item in found}
+        self.rooms = {item: f.alloca(self.type, INDICES_AHEAD, LINE_BYTES) for item in found}
 
     def loop(
         self, low: IndexValue, high: IndexValue, carried: list[Value], body: Block

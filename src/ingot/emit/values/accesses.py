@@ -23,6 +23,7 @@ from ingot.kernel.schedule.lane_offsets import Cover, cover, runs
 from ingot.kernel.schedule.tiles import LANE_BITS
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value, known_lanes, undef
 from ingot.support.records import record
@@ -36,9 +37,9 @@ MOST_RUNS = 4
 MOST_COVER = 4
 """Vectors that are read whole to pick lanes from; more distant elements are gathered."""
 
-WIDE_VECTORS, MOST_WIDE_COVER, QUICK_GATHER_BITS = 512, 8, 64
-"""Likewise where one instruction picks lanes from any two vectors, of elements narrower than those
-that are gathered as quickly."""
+WIDE_VECTORS, MOST_WIDE_COVER, GATHERED_BITS = 512, 8, 64
+"""Likewise where one instruction picks lanes from any two vectors, of elements of fewer bits
+than those that gathers read as fast."""
 
 MOST_SHARED = 4
 """Lanes that have one element and a mask each; with more of them lanes are gathered."""
@@ -188,7 +189,7 @@ class AccessEmitter(IndexEmitter):
     def _one_by_one(self, base: Value, indices: Value, memory: lt.Type) -> Value:
         """Load each lane's element by itself."""
         f, lanes = self.f, indices.type.lanes
-        room = f.alloca(lt.I64, lanes, 64)
+        room = f.alloca(lt.I64, lanes, LINE_BYTES)
         f.store(indices, room)
         wide = f.undef(vector(memory, lanes))
         for lane in range(lanes):
@@ -227,8 +228,8 @@ class AccessEmitter(IndexEmitter):
         return picked
 
     def _most_cover(self, memory: lt.Type) -> int:
-        is_quick = self.f.module.vector_bits >= WIDE_VECTORS and memory.bits < QUICK_GATHER_BITS
-        return MOST_WIDE_COVER if is_quick else MOST_COVER
+        is_cheap_permute = self.f.module.vector_bits >= WIDE_VECTORS and memory.bits < GATHERED_BITS
+        return MOST_WIDE_COVER if is_cheap_permute else MOST_COVER
 
     def _of_readers(self, mask: Value, rounds: Sequence[Sequence[int]]) -> Value:
         """Return the mask of a vector's elements: whether one of the lanes that have it is on."""

@@ -33,14 +33,16 @@ Parts = tuple[Value, Value]
 """Quotient and remainder."""
 
 
-def divide(f: FunctionBuilder, x: Value, y: Value, element: DType, is_quick: bool) -> Value:
+def divide(
+    f: FunctionBuilder, x: Value, y: Value, element: DType, is_constant_divisor: bool
+) -> Value:
     """Return x / y cut off toward zero: all ones by zero, the least number by -1 is itself.
 
-    `is_quick`: y is a constant for which LLVM knows better.
+    `is_constant_divisor`: y is a constant that LLVM divides by with shifts or products in lanes.
     """
     zero, minus_one = f.const(x.type, 0), f.const(x.type, -1)
     by_zero = f.icmp("eq", y, zero)
-    quotient = _quotient_of(f, x.type, element, is_quick)
+    quotient = _quotient_of(f, x.type, element, is_constant_divisor)
     if not element.is_signed:
         safe = f.select(by_zero, f.const(x.type, 1), y)
         return f.select(by_zero, minus_one, quotient(x, safe)[0])
@@ -51,11 +53,13 @@ def divide(f: FunctionBuilder, x: Value, y: Value, element: DType, is_quick: boo
     return f.select(by_zero, minus_one, found)
 
 
-def remainder(f: FunctionBuilder, x: Value, y: Value, element: DType, is_quick: bool) -> Value:
+def remainder(
+    f: FunctionBuilder, x: Value, y: Value, element: DType, is_constant_divisor: bool
+) -> Value:
     """Return the remainder of x by y, with the sign of x: x for y = 0, zero for y = -1."""
     zero = f.const(x.type, 0)
     by_zero = f.icmp("eq", y, zero)
-    quotient = _quotient_of(f, x.type, element, is_quick)
+    quotient = _quotient_of(f, x.type, element, is_constant_divisor)
     if not element.is_signed:
         safe = f.select(by_zero, f.const(x.type, 1), y)
         return f.select(by_zero, x, quotient(x, safe)[1])
@@ -65,11 +69,11 @@ def remainder(f: FunctionBuilder, x: Value, y: Value, element: DType, is_quick: 
 
 
 def _quotient_of(
-    f: FunctionBuilder, type: lt.Type, element: DType, is_quick: bool
+    f: FunctionBuilder, type: lt.Type, element: DType, is_constant_divisor: bool
 ) -> Callable[[Value, Value], Parts]:
     """Return how a type is divided where neither special case holds."""
     bits, wide = type.element.bits, f.module.vector_bits >= WIDE_VECTORS
-    if not type.is_vector or is_quick:
+    if not type.is_vector or is_constant_divisor:
         return lambda x, y: _by_integers(f, x, y, element)
     if bits <= 16:
         return lambda x, y: _by_floats(f, x, y, element, lt.F32)

@@ -29,7 +29,7 @@ Row = Callable[["Op"], Value]
 class Op:
     """One elementwise op being emitted: builder, operand values, element types, attributes."""
 
-    __slots__ = ("args", "attributes", "dtype", "expr", "f", "fma", "quick_divisor", "source")
+    __slots__ = ("args", "attributes", "dtype", "expr", "f", "fma", "is_constant_divisor", "source")
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Op:
         self.attributes: Any = expr.payload
         self.dtype: DType = expr.dtype
         self.source: DType = expr.args[0].dtype if expr.args else expr.dtype
-        self.quick_divisor = bool(expr.args) and _is_quick_divisor(expr.args[-1])
+        self.is_constant_divisor = bool(expr.args) and _is_constant_divisor(expr.args[-1])
         self.fma = fma
 
     @property
@@ -64,10 +64,16 @@ class Op:
 
 
 def emit_op(f: FunctionBuilder, expr: Expr, args: tuple[Value, ...], fma: bool) -> Value:
-    """Emit an elementwise expression on operand values of equal lane counts.
+    """Emit an elementwise expression and return its value.
+
+    Args:
+        f: the function that it is added to.
+        expr: the expression; its own operands are not looked at.
+        args: the values of its operands, of equal lane counts.
+        fma: whether products are fused with additions.
 
     Raises:
-        UnsupportedError: no row for the opcode.
+        UnsupportedError: INGOT0321 no row for the opcode.
     """
     op = Op(f, args, expr, fma)
     row = ROWS.get(expr.op)
@@ -91,7 +97,7 @@ def _float_or_int(float_name: str, int_name: str, pred_name: str) -> Row:
     return row
 
 
-def _is_quick_divisor(divisor: Expr) -> bool:
+def _is_constant_divisor(divisor: Expr) -> bool:
     """Whether LLVM divides lanes by shifts or by products that vectors have."""
     if divisor.op != "constant" or not divisor.dtype.is_integer:
         return False
@@ -103,13 +109,13 @@ def _divide(op: Op) -> Value:
         if op.fma and op.x.type.lanes > 1 and quotients.is_safe(op.expr):
             return quotients.divide(op.f, op.x, op.expr)
         return op.f.div(op.x, op.y)
-    return division.divide(op.f, op.x, op.y, op.dtype, op.quick_divisor)
+    return division.divide(op.f, op.x, op.y, op.dtype, op.is_constant_divisor)
 
 
 def _remainder(op: Op) -> Value:
     if op.dtype.is_float:
         return MATH["remainder"](op.f, op.x, op.y, fma=op.fma)
-    return division.remainder(op.f, op.x, op.y, op.dtype, op.quick_divisor)
+    return division.remainder(op.f, op.x, op.y, op.dtype, op.is_constant_divisor)
 
 
 def _power(op: Op) -> Value:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emission of indices: scalars, and vectors along the vector axis.
 
-What a `ValueEmitter` knows of where it stands: values of axes and sizes by name, the vector axis,
+The state of a `ValueEmitter` at its position: values of axes and sizes by name, the vector axis,
 and what has been emitted, per scope. Positions are i64.
 
 Invariant: a value found is one whose scope is still open, so it is always defined where it is used.

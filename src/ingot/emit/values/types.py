@@ -113,7 +113,11 @@ def accumulator_type(type: Type) -> Type:
 
 
 def round_to(f: FunctionBuilder, value: Value, element: DType, has_f16c: bool) -> Value:
-    """Return a float rounded to a narrow float type (nearest even, once) as f32; others as is."""
+    """Return a float `value` rounded to `element` (nearest even, once), held as an f32 or f64.
+
+    Types that are not narrow floats are returned as they are. `has_f16c`: the target has
+    instructions that convert f16.
+    """
     if not is_narrow(element):
         return value
     to = _float_type(value, element).element
@@ -136,7 +140,7 @@ def _float_type(value: Value, element: DType) -> Type:
 
 
 def complex_part(f: FunctionBuilder, value: Value, number: int) -> Value:
-    """Return the real (0) or imaginary (1) parts of complex register values."""
+    """Return the real (`number` 0) or imaginary (1) parts of complex register values."""
     parts = f.bitcast(value, vector(part_type(value), 2 * value.type.lanes))
     return f.shuffle(parts, parts, range(number, parts.type.lanes, 2))
 

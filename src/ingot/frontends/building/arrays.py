@@ -191,7 +191,7 @@ class ArrayBuilder(Builder):
         other = right if isinstance(right, Instruction) else self.like(right, left.shape)
         return self.emit("compare", *self.together(left, other), direction=direction)
 
-    def truth(self, operand: Instruction) -> Instruction:
+    def to_pred(self, operand: Instruction) -> Instruction:
         """Return an array as pred: numbers are true unless 0."""
         return operand if operand.shape.dtype is PRED else self.compared("NE", operand, 0)
 

@@ -4,7 +4,7 @@
 LAPACK gives real matrices a real Schur form, in a third of the time of the complex one: its
 triangle has a 2x2 block `[[a, b], [c, a]]` on the diagonal for each pair of complex eigenvalues.
 The unitary matrix `[[s p, i q], [i q, s p]]` with s = sign(b), p^2 = |b| / (|b| + |c|) and
-p^2 + q^2 = 1 makes such a block triangular. Blocks do not overlap, so all are turned at once.
+p^2 + q^2 = 1 makes such a block triangular. Blocks do not overlap, so all are rotated at once.
 
 The triangle's root is found by halves: two blocks on the diagonal have roots R and S, and the block
 X over them solves R X + X S = C, a Sylvester equation of triangles (LAPACK's `trsyl`).
@@ -47,16 +47,16 @@ def matrix_root(b: ArrayBuilder, a: Instruction) -> tuple[Instruction, Instructi
     found = b.compared("EQ", info, 0)
     if a.shape.dtype.is_complex:
         root = _triangle_root(b, triangle)
-        return _turned_back(b, basis, root), found
+        return _in_original_basis(b, basis, root), found
     real, imaginary = values
     negative = b.and_(b.compared("EQ", imaginary, 0), b.compared("LT", real, 0))
     found = b.and_(found, b.not_(b.reduced("or", negative, (real.shape.rank - 1,))))
     blocks = _Blocks(b, triangle, imaginary)
     root = _triangle_root(b, blocks.triangular(triangle, real))
-    return _turned_back(b, basis, blocks.real_again(root)), found
+    return _in_original_basis(b, basis, blocks.real_again(root)), found
 
 
-def _turned_back(b: ArrayBuilder, basis: Instruction, root: Instruction) -> Instruction:
+def _in_original_basis(b: ArrayBuilder, basis: Instruction, root: Instruction) -> Instruction:
     places = tuple(range(root.shape.rank - 2))
     axis = root.shape.rank - 1
     made = dot(b, basis, root, ((axis,), (axis - 1,)), (places, places))

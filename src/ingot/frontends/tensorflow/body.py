@@ -124,6 +124,6 @@ class Body:
         self.definition.ret[self._outputs[output]] = tensor
 
 
-def truth(value: Any) -> bool:
+def as_bool(value: Any) -> bool:
     """Return a function attribute as a bool, whether it is a proto, a bool or missing."""
     return bool(value.b) if isinstance(value, attr_value_pb2.AttrValue) else bool(value)

@@ -116,7 +116,7 @@ class _Freezing:
         captured = captured.with_input_shapes(
             {self._binding.parameters[at].input: array.shape for at, array in values.items()}
         )
-        # Every output is a result, those too that TensorFlow's body would hand on.
+        # Every output is a result, those too that TensorFlow's body would pass on.
         outputs = tuple(Result(output=at) for at in range(len(captured.outputs)))
         binding = Binding(self._binding.parameters, outputs)
         shapes = [item.shape_of(captured.inputs[item.input]) for item in binding.parameters]

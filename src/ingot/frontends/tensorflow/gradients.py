@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ingot.frontends.tensorflow.body import INGOT_COMPILE, truth
+from ingot.frontends.tensorflow.body import INGOT_COMPILE, as_bool
 from ingot.frontends.tensorflow.modules import (
     attributes,
     cond_v2,
@@ -56,7 +56,7 @@ def in_context(original: Any) -> Any:
 
     def build(functions_of: Any, *args: Any, **kwargs: Any) -> Any:
         attrs = functions_of._attrs
-        compiled = truth(attrs.get(attributes.XLA_COMPILE)) or truth(attrs.get(INGOT_COMPILE))
+        compiled = as_bool(attrs.get(attributes.XLA_COMPILE)) or as_bool(attrs.get(INGOT_COMPILE))
         around = control_flow_util.GraphOrParentsInXlaContext(ops.get_default_graph())
         with _xla_context(functions_of._func_graph, compiled or around):
             return original(functions_of, *args, **kwargs)

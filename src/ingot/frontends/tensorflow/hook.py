@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ingot.frontends.tensorflow import series
-from ingot.frontends.tensorflow.body import INGOT_COMPILE, truth
+from ingot.frontends.tensorflow.body import INGOT_COMPILE, as_bool
 from ingot.frontends.tensorflow.clustering import flags as clustering_flags
 from ingot.frontends.tensorflow.clustering import requests as clustering
 from ingot.frontends.tensorflow.compiler import (
@@ -227,8 +227,8 @@ def _registration(original: Any, compiler: Compiler, strict: bool) -> Any:
         overwrite: bool = False,
     ) -> Any:
         given = dict(attrs or {})
-        wanted = truth(given.pop(INGOT_COMPILE, None))
-        wanted = truth(given.get(attributes.XLA_COMPILE)) or wanted
+        wanted = as_bool(given.pop(INGOT_COMPILE, None))
+        wanted = as_bool(given.get(attributes.XLA_COMPILE)) or wanted
         if not wanted:
             _unmark_calls(graph)
             return original(name, graph, attrs, function_type, overwrite)

@@ -127,7 +127,7 @@ def _is_unwritten(tensor: Any) -> bool:
 
 
 def _origin(tensor: Any) -> Any:
-    """Return the list that a tensor hands on."""
+    """Return the list that a tensor passes on."""
     while tensor.op.type in _SAME:
         tensor = tensor.op.inputs[0]
     return tensor

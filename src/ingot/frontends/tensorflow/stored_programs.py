@@ -38,9 +38,9 @@ from ingot.frontends.tensorflow.specialisation import CallArguments
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.llvm.target import TargetSpec
-from ingot.support import xla_flags
 from ingot.support.records import replace
 from ingot.support.sources import sources_stamp
+from ingot.support.xla_flags import current as current_xla_flags
 
 SOURCES = ("frontends/building", "frontends/tensorflow")
 """The packages that decide what a graph is lowered to."""
@@ -60,7 +60,7 @@ def name_of(captured: CapturedFunction, binding: Binding) -> str:
     except ValueError:  # An attribute is of a type that is not listed here.
         return ""
     digest = hashlib.sha256(data).digest()
-    return stored.name_of(digest, TargetSpec.host(), xla_flags.current())
+    return stored.name_of(digest, TargetSpec.host(), current_xla_flags())
 
 
 def has(name: str) -> bool:
@@ -82,8 +82,8 @@ def find(
     kept = stored.find(name)
     if kept is None or not arguments.fit_shapes(_dims_of(kept.boundary)):
         return None
-    target, switches = TargetSpec.host(), xla_flags.current()
-    origin = Origin(module_name, target, lower, stored.stages(lower, target, switches))
+    target, xla_flags = TargetSpec.host(), current_xla_flags()
+    origin = Origin(module_name, target, lower, stored.stages(lower, target, xla_flags))
     return replace(kept, facts=replace(kept.facts, name=module_name)).executable(origin)
 
 

@@ -129,7 +129,7 @@ def _require_groups(view: OpView, labels: tuple[str, str, str], *, uniform: bool
 
 
 class _Facts(NamedTuple):
-    """What is checked of groups: many ops of a program have the same."""
+    """Properties of groups that are checked; computed once for all ops with the same groups."""
 
     named: int
     is_unique: bool

@@ -70,7 +70,11 @@ class ConvolutionLabels:
 
     @staticmethod
     def parse(text: str) -> ConvolutionLabels:
-        """Return the labels of XLA's text `b01f_01io->b01f`."""
+        """Return the labels of XLA's text `b01f_01io->b01f`.
+
+        Raises:
+            VerifyError: INGOT0212 `text` has another form.
+        """
         match = _LABELS.fullmatch(text)
         if match is None:
             raise VerifyError(f"not dimension labels: '{text}'", code="INGOT0212")

@@ -20,7 +20,7 @@ from ingot.support.diagnostics import FlagError
 
 
 class Fp(IntEnum):
-    """What a rewrite may do to floating-point results.
+    """The changes of floating-point results that a rewrite may make.
 
     EXACT: nothing. Every result is bit-equal for every input, NaN and infinities included.
     SIGNED_ZERO: a zero may get the other sign (`-0 + 0` may stay `-0`). All else is bit-equal.
@@ -41,7 +41,11 @@ class Fp(IntEnum):
 
     @staticmethod
     def of(mode: str) -> Fp:
-        """Return the licence of an `fp` mode: "exact", "default" or "fast"."""
+        """Return the licence of an `fp` mode: "exact", "default" or "fast".
+
+        Raises:
+            FlagError: `mode` is none of them.
+        """
         found = _MODES.get(mode)
         if found is None:
             raise FlagError(f"fp mode '{mode}' is not known", hint=f"use one of {list(_MODES)}")

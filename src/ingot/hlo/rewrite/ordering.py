@@ -58,7 +58,17 @@ def check_order(step: Step, orders: tuple[Order, ...]) -> None:
 
 
 def check_names(pipeline: str, names: Sequence[str], orders: tuple[Order, ...]) -> None:
-    """Check the names of a pipeline's passes, in the order in which they run; see `check_order`."""
+    """Check the names of a pipeline's passes; `check_order` is the same for a step.
+
+    Args:
+        pipeline: the name of the pipeline, for the message.
+        names: the names of its passes, in the order in which they run.
+        orders: the constraints on the first run of each pass.
+
+    Raises:
+        InternalError: INGOT0916 a pass comes before one that must precede it, or an order names a
+            pass that the pipeline does not have.
+    """
     for order in orders:
         for name in (order.first, order.then):
             if name not in names:

@@ -53,7 +53,7 @@ class RuleBuilder(Builder):
         name: str = "",
         **attributes: Any,
     ) -> Instruction:
-        """Add an instruction and remember it."""
+        """Add an instruction and remember it; the arguments are those of `Builder.emit`."""
         made = super().emit(opcode, *operands, shape=shape, name=name, **attributes)
         self.made.append(made)
         return made
@@ -177,7 +177,11 @@ class RuleSet:
     """Rules indexed by the opcodes of root and operands, in the order in which they are tried."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        """Index `rules`; two of one name are an error."""
+        """Index `rules` by the opcodes of their roots.
+
+        Raises:
+            InternalError: two rules have one name.
+        """
         self.rules = tuple(rules)
         index: dict[str, list[Rule]] = {}
         names: set[str] = set()

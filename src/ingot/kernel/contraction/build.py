@@ -2,8 +2,9 @@
 """From a fused computation with a `dot` to a `ContractionKernel`.
 
 The dot has at most one batch, one lhs free, one rhs free and one contracting dimension (the dot
-canonicalizer's form), in any order; a missing one becomes an axis of extent 1. What feeds the dot
-is the prologue, fused into the operand loads; what follows is the epilogue over `accumulator`.
+canonicalizer's form), in any order; a missing one becomes an axis of extent 1. The ops
+before the dot are the prologue, fused into the operand loads; those behind it are the epilogue over
+`accumulator`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the operands and the sums of a contraction kernel lie in memory.
 
-What a kernel's indices say: which operands are loads with constant steps, and whether the sums are
-the result as they are. `rhs_placement` and `schedule` decide by it.
+A kernel's indices give it: which operands are loads with constant steps, and whether the sums are
+the result unchanged. `rhs_placement` and `schedule` decide by it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MASKED_BITS = 32
 """Elements of fewer bits have masks in vectors of 512 bits only."""
 
 ASSUMED_EXTENT = 256
-"""What a symbolic extent is taken for when blocks are chosen."""
+"""Stands for a symbolic extent when blocks are chosen."""
 
 
 def oriented(kernel: ContractionKernel) -> ContractionKernel:
@@ -44,7 +44,7 @@ def cell_bits(accumulate: DType) -> int:
 def is_plain(operand: Expr, names: tuple[str, ...], accumulate: DType) -> bool:
     """Whether an operand is a load with strides along the axes `names`, in the sum's own type.
 
-    Of complex numbers sums need parts in another order than operands have them.
+    Sums of complex numbers need the parts in another order than operands have.
     """
     if operand.op != "load" or operand.args or operand.dtype is not accumulate:
         return False

@@ -33,8 +33,8 @@ from ingot.kernel.contraction.product_blocks import (
 from ingot.kernel.contraction.product_operands import PlainOperands, plain_operands, result_steps
 from ingot.kernel.contraction.product_variant import Placement, ProductNumbers, ProductVariant
 from ingot.kernel.contraction.register_block import (
-    FAR_ROW_CYCLES,
     FEW_ROWS,
+    RHS_ROW_CYCLES,
     BlockSearch,
     EvenBlocks,
     most_rows,
@@ -69,9 +69,9 @@ MIN_WORD_LANES = 4
 SMALL_PRODUCTS = 8192
 """Products (m * n * k) of the largest matrices that one driver multiplies one after the other."""
 
-FAR_BYTES, MIN_ROWS_FAR, FEW_PANELS, MIN_DEPTH_AHEAD = 1792, 256, 1, 128
-"""An lhs is packed if its steps along k have at least FAR_BYTES and it has MIN_ROWS_FAR rows: by
-units that read more than FEW_PANELS panels of an rhs in place, or ahead of a product of at least
+MIN_STEP_BYTES, MIN_STEP_ROWS, FEW_PANELS, MIN_DEPTH_AHEAD = 1792, 256, 1, 128
+"""An lhs is packed if its steps along k have at least MIN_STEP_BYTES and it has MIN_STEP_ROWS rows:
+by units that read more than FEW_PANELS panels of an rhs in place, or ahead of a product of at least
 MIN_DEPTH_AHEAD. Each k of it is in another page and cache line, for each panel again. Against
 reading it in place 512x512x512 took 0.86 of the time, 1000x512x128 0.79, 1000x512x700 0.69,
 2000x1000x300 0.65, 300x512x700 1.1, 1000x64x1000 1.15, eight of 1024x128x1024, as attention's
@@ -89,11 +89,12 @@ one run: by estimate, as that takes 0.3 cycles for each element, and 0.03 less f
 its rows along k 64x1024x10 took 0.85 of the time (Sapphire Rapids, one thread, 2026-11-29)."""
 
 CROWDED_PANELS = 2
-"""Panels of an rhs that could be read in place from which on it is packed ahead for crowded rows
-that are more than the L1 cache has ways; of twice as many rows, which leave no line until its next
-element is read, any. Against reading it in place 1000x16x1024 took 0.3 of the time, 200x10x1024
-0.3, 64x10x1024 0.42, 20x16x1024 0.52, 98x256x1024 0.89, 150x200x1024 0.89, 300x64x1024 0.9,
-100x256x2048 1.01; 500x32x4096, of one panel, 1.2 (AVX-512, one thread, 2026-11-28)."""
+"""An rhs that could be read in place is packed ahead for crowded rows if it has this many panels
+and a block has more rows than the L1 cache has ways; with twice as many rows, whose lines are
+evicted before their next element is read, any rhs is. Against reading it in place 1000x16x1024 took
+0.3 of the time, 200x10x1024 0.3, 64x10x1024 0.42, 20x16x1024 0.52, 98x256x1024 0.89, 150x200x1024
+0.89, 300x64x1024 0.9, 100x256x2048 1.01; 500x32x4096, of one panel, 1.2 (AVX-512, one thread,
+2026-11-28)."""
 
 MEMORY_BYTES, MEMORY_VECTORS = L2_BYTES // 2, 8
 """A row that is multiplied with a larger rhs than MEMORY_BYTES waits for memory, which is faster if
@@ -268,11 +269,11 @@ def _is_small(given: PlainOperands, variant: ProductVariant, even: EvenBlocks) -
 def _fetches(given: PlainOperands, vectors: Vectors, rhs: Placement | RhsPlacement) -> bool:
     """Whether an rhs is fetched ahead: in place, if no cache keeps it and its rows are long.
 
-    Of one that units pack, if the L2 cache does not keep it, micro-kernels fetch the columns that
+    If units pack the rhs and the L2 cache does not keep it, micro-kernels fetch the columns that
     are packed next: 64x1000x1000 took 0.91 of the time, 64x768x3000 0.91, 64x3000x500 0.96,
     1000x1000x1000 0.98 (sizes m x k x n, Sapphire Rapids, one thread, 2026-11-30).
 
-    CPUs without AVX-512 are better left to their own prefetchers: with fetches 1, 2, 3 and 4 rows
+    The prefetchers of CPUs without AVX-512 do better alone: with fetches 1, 2, 3 and 4 rows
     times 4096x4096 took 1.17, 1.09, 1.16 and 1.2 of the time, 8 rows 1.23, 1x768x50257 1.33, and of
     rows that are not crowded 8x1500x5000 0.91 (AVX2, one thread, 2026-11-29).
     """
@@ -285,10 +286,10 @@ def _fetches(given: PlainOperands, vectors: Vectors, rhs: Placement | RhsPlaceme
     return rhs == "direct" and row_bytes >= PAGE_BYTES and row_bytes * k > L3_BYTES
 
 
-def _is_far(given: PlainOperands) -> bool:
+def _has_long_steps(given: PlainOperands) -> bool:
     """Whether the lhs is dense along its rows' axis, and its elements of each k lie far apart."""
     step_bytes = given.lhs.inner * cell_bits(given.cell) // 8
-    return given.lhs.free == 1 and step_bytes >= FAR_BYTES and given.sizes[0] >= MIN_ROWS_FAR
+    return given.lhs.free == 1 and step_bytes >= MIN_STEP_BYTES and given.sizes[0] >= MIN_STEP_ROWS
 
 
 def _is_ahead(given: PlainOperands, schedule: ContractionSchedule) -> bool:
@@ -299,7 +300,7 @@ def _is_ahead(given: PlainOperands, schedule: ContractionSchedule) -> bool:
     if given.lhs.inner == 1:
         # Of several matrices, packing costs more than the crowded rows: 8x1024x128x1024 took 1.14.
         return given.kernel.batch.extent == 1 and _is_crowded(given) and m >= MIN_ROWS_AHEAD
-    return _is_far(given) and k >= MIN_DEPTH_AHEAD
+    return _has_long_steps(given) and k >= MIN_DEPTH_AHEAD
 
 
 def _is_direct_ahead(given: PlainOperands, schedule: ContractionSchedule, even: EvenBlocks) -> bool:
@@ -308,7 +309,7 @@ def _is_direct_ahead(given: PlainOperands, schedule: ContractionSchedule, even: 
         return False
     m, n, k = given.sizes
     if given.kernel.batch.extent != 1:
-        return k >= MIN_DEPTH_BATCH_AHEAD and _is_far(given)
+        return k >= MIN_DEPTH_BATCH_AHEAD and _has_long_steps(given)
     if given.lhs.inner != 1 or not _is_crowded(given):
         return False
     are_again = even.rows > L1_WAYS and m >= MIN_ROWS_AHEAD and n >= CROWDED_PANELS * even.columns
@@ -331,7 +332,7 @@ def _scheduled(given: PlainOperands, vectors: Vectors) -> tuple[EvenBlocks, Cont
     block = (even.rows, even.columns)
     schedule = schedule_contraction(given.kernel, vectors, block, factors, converts=converts)
     if schedule.rhs == "direct" and m > FEW_ROWS:
-        wider = replace(search, more=FAR_ROW_CYCLES).even(m, n, most=VECTORS + 1)
+        wider = replace(search, more=RHS_ROW_CYCLES).even(m, n, most=VECTORS + 1)
         block = (wider.rows, wider.columns)
         found = schedule_contraction(given.kernel, vectors, block, factors, converts=converts)
         if found.rhs == "direct":
@@ -357,7 +358,7 @@ def _form(
     step = round_up(even.rows, max(schedule.lanes, SQUARE)) if packs_across else 0
     if given.are_cells and _is_direct_ahead(given, schedule, even):
         return replace(plain, rhs="packed", ahead=True, packed_step=step)
-    if given.are_cells and not (packs_rows and _is_far(given)):
+    if given.are_cells and not (packs_rows and _has_long_steps(given)):
         if rhs not in DOTS and _is_ahead(given, schedule):
             return replace(plain, ahead=True, packed_step=step)
         return replace(plain, fetches=_fetches(given, vectors, rhs))

@@ -48,8 +48,8 @@ UNITS_AHEAD = 8
 """Units of such a product at least, if it has enough rows or columns."""
 
 PACK_COLUMNS, PACK_ROWS = 128, 128
-"""Columns of the rhs that one chunk packs ahead, and rows of an lhs that is dense along k. Of one
-that is dense along its rows a chunk packs `MIN_UNIT_ROWS` at least: runs along rows are long."""
+"""Columns of the rhs that one chunk packs ahead, and rows of an lhs that is dense along k. A chunk
+packs at least `MIN_UNIT_ROWS` rows of an lhs that is dense along its rows, for long runs."""
 
 
 @record
@@ -90,7 +90,13 @@ class Blocks:
 def scheduled_blocks(
     schedule: ContractionSchedule, given: PlainOperands, even: EvenBlocks
 ) -> Blocks:
-    """Return the blocks of a product as contraction kernels have them."""
+    """Return the blocks of a product as contraction kernels have them: no operand is packed ahead.
+
+    Args:
+        schedule: the rows and columns of a unit, and units per chunk.
+        given: the product; its batch extent is known.
+        even: the register blocks that the rows are cut into.
+    """
     batch = given.kernel.batch.extent
     assert isinstance(batch, int), "the extents are known"
     unit_row_blocks = schedule.m_block // even.rows
@@ -175,7 +181,7 @@ def blocks_ahead(
 
 
 def _even_count(count: int, most: int) -> int:
-    """Return how many of `count` each of as few equal parts has as hold `most` at most."""
+    """Return the size of parts if `count` is cut into the fewest equal ones of at most `most`."""
     return -(-count // -(-count // max(1, most)))
 
 

@@ -169,14 +169,14 @@ def _operand(kernel: ContractionKernel, operand: Expr, free: Axis) -> Operand | 
     if axis_names(first):
         return None
     element = CELLS.get(operand.dtype, operand.dtype)
-    # What a sum of another type makes of an operand depends on its sign.
+    # A sum of another type extends an operand by its sign.
     dtype = element if element is CELLS[kernel.accumulate] else operand.dtype
     begins = None if first == 0 else make("index", S64, operand.args, first)
     return Operand(access.buffer, dtype, *steps, begins)
 
 
 def _is_exact(operand: Expr, accumulate: DType) -> bool:
-    """Whether converting the sums' factors from what an operand is converted from is the same."""
+    """Whether an operand's source gives the same factors if it is converted directly."""
     if operand.dtype is accumulate:
         return True
     # Floats of 16 bits hold all bytes.
@@ -185,7 +185,7 @@ def _is_exact(operand: Expr, accumulate: DType) -> bool:
 
 
 def _is_converted(dtype: DType, accumulate: DType) -> bool:
-    """Whether signed sums stand for unsigned ones where such an element is converted."""
+    """Whether signed sums give the bits of unsigned ones if elements of `dtype` are converted."""
     if dtype.is_complex or accumulate.is_complex:
         return dtype is accumulate
     return accumulate.is_float or accumulate.is_signed or not dtype.is_float

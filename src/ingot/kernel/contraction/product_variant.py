@@ -74,7 +74,7 @@ class ProductNumbers(RowBlocks, is_constant=True):
 
 @record
 class ProductVariant:
-    """What products must have in common to share a driver.
+    """The properties that products must share to use one driver.
 
     Attributes:
         element: type of the sums, integers signed.
@@ -86,7 +86,7 @@ class ProductVariant:
         operands: types of lhs and rhs where they are packed and not of the sums' type.
         factors: how many factors a packed word holds: two of 16 bits, or four of 8.
         has_tiles: whether words are multiplied in tiles (`kernel.contraction.tiles`).
-        rows, depth: of matrices that one register block holds; 0 if they may be any.
+        rows, depth: sizes of matrices that one register block holds; 0: any sizes.
         has_rest: whether the columns of those do not fill it.
         fetches: whether few rows meet an rhs in place that no cache keeps, or micro-kernels fetch
             what units pack next of one that the L2 cache does not keep.

@@ -26,7 +26,7 @@ MAX_LOSS = 1.05
 """The common number of vectors is kept unless another one saves more than this factor."""
 
 
-FAR_ROW_CYCLES = 2.5
+RHS_ROW_CYCLES = 2.5
 """Cycles of each k of a block for a row of the rhs that lies in place, by itself: its page, and the
 lines that it shares with other blocks. 8x178x1040 took 0.87 of the time with three vectors,
 16x59x1291 0.91, 16x300x192 0.92; 12x300x300 1.13 and 40x768x768 1.12, which stay with two (AVX-512,
@@ -140,7 +140,10 @@ class BlockSearch:
 
 
 def register_block(m: int, n: int, lanes: int, vectors: Vectors) -> tuple[int, int]:
-    """Return (rows, columns) of the register block with the fewest cycles for the extents."""
+    """Return (rows, columns) of the register block with the fewest cycles for an `m` x `n` result.
+
+    `lanes` is how many sums one of the registers of `vectors` holds.
+    """
     shapes = list(_shapes(m, n, lanes, vectors))
     rows, count = min(
         shapes, key=lambda shape: (_cycles(m, n, lanes, *shape), -shape[0] * shape[1])

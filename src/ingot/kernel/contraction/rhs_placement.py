@@ -30,15 +30,15 @@ MAX_DEPTH = 1024
 """Products that are summed in one go of a packed panel, at most."""
 
 UNPACKED_BYTES = 300_000
-"""An rhs no larger than this is read in place."""
+"""An rhs no larger than this, about a third of the L2 cache, is read in place."""
 
 CROWDED_STEP = 2048
-"""Rows that lie a multiple of this many bytes apart fall into few cache sets: of a block of columns
-the L2 cache keeps only as many rows as it could keep whole. Packing the others made products of 64
-to 192 x 784 x 512 1.3 times as fast (Xeon, one thread, 2026-11-27). Smaller L2 caches, of CPUs
-without AVX-512, and register blocks of half as many rows leave no size at which they are better
-read in place: against that 128 to 512 rows x 512x512 took 0.7 to 0.76 of the time, 32 to 96 rows
-0.86 to 1.05, 64 to 512 rows x 256x512 0.76 to 0.96, x 64x512 0.9 to 0.96, x 64x1024 0.6, 32 times
+"""Rows that lie a multiple of this many bytes apart fall into few cache sets: the L2 cache keeps
+only as many rows of a block of columns as whole rows. Packing the others made products of 64 to 192
+x 784 x 512 1.3 times as fast (Xeon, one thread, 2026-11-27). Smaller L2 caches, of CPUs without
+AVX-512, and register blocks of half as many rows leave no size at which they are better read in
+place: against that 128 to 512 rows x 512x512 took 0.7 to 0.76 of the time, 32 to 96 rows 0.86 to
+1.05, 64 to 512 rows x 256x512 0.76 to 0.96, x 64x512 0.9 to 0.96, x 64x1024 0.6, 32 times
 128x64x1024 0.43 (AVX2, one thread, a loaded machine, 2026-11-29)."""
 
 UNPACKED_EXTENT = 512

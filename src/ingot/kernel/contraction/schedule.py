@@ -92,10 +92,10 @@ PIECES: Mapping[tuple[Reading, RhsPlacement], int] = {
     ("streamed", "packed"): 128,
     ("deep", "direct"): 64,
 }
-"""Products summed before sums go to memory, where these are not as many as possible.
+"""Products summed before sums go to memory, where that is not the whole depth.
 
 A product of few rows with a large rhs reads this many rows of the rhs at once, each from end to
-end: in place, the lines of a set of the L1 cache; packed, so many that a packed block has a
+end: in place, the lines of a set of the L1 cache; packed, enough for a packed block with a
 long run of each. In a deep product, pieces of both operands stay in the L1 cache for all rows and
 columns of a unit."""
 
@@ -211,7 +211,7 @@ class _BlockShape:
     Attributes:
         rhs: see `ContractionSchedule`.
         reading: which of `PIECES` may bound the depth.
-        lanes, rows, columns: of a register block.
+        lanes, rows, columns: sizes of a register block.
         depth: products summed before sums go to memory; None: all of them.
         store_direct: see `ContractionSchedule`.
     """
@@ -290,7 +290,7 @@ def is_split(kernel: ContractionKernel, k_block: int | None) -> bool:
 
 
 def column_lanes(kernel: ContractionKernel, vectors: Vectors) -> int:
-    """Return the lanes along n: no more than twice what there is to fill."""
+    """Return the lanes along n: at most twice the extent of n."""
     lanes, extent = vectors.lanes(cell_bits(kernel.accumulate), 1), kernel.n.extent
     while isinstance(extent, int) and lanes > 1 and lanes // 2 >= extent:
         lanes //= 2

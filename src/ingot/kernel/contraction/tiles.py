@@ -22,7 +22,7 @@ from ingot.kernel.contraction.unit_blocks import CHUNK_PRODUCTS, TILE_BYTES, eve
 from ingot.llvm.machine_model import Vectors
 
 SIDE, WORD_BYTES = 16, 4
-"""Rows of a tile, which are as many as the words of a row; bytes of a word."""
+"""Rows of a tile, and words of a row; bytes of a word."""
 
 BLOCK_ROWS = 2 * SIDE
 """Most rows of a register block."""

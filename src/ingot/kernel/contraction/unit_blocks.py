@@ -7,6 +7,8 @@ extent is divided into blocks of nearly equal size.
 
 from __future__ import annotations
 
+from ingot.llvm.machine_model import L1_BYTES
+
 MAX_PACKED_ROWS = 512
 """Rows that one packed block serves: enough to make packing cheap."""
 
@@ -17,17 +19,19 @@ With 256 rows instead of 128 products with a transposed rhs took 0.89 of the tim
 2026-11-27)."""
 
 MIN_BOTH_ROWS, MIN_BOTH_COLUMNS = 128, 64
-"""Rows that one packed block of columns serves at least where rows are packed too, and columns that
-one of rows does: as many times that as words hold factors, for packing takes as long and products
-do not. With 256 columns of bytes 88x983x784 took 216 us, with 128 326, with 32 326. Against 64
-rows, 273x1723x141 of f16 took 0.93 of the time, 300x1000x300 0.85, 512x512x512 and 100x600x900 as
-long (AVX-512, one thread, 2026-11-27)."""
+"""Least rows that one packed block of columns serves where rows are packed too, and least columns
+that one block of rows serves. Both are multiplied by the factors of a word: packing words takes the
+same time, and products less. With 256 columns of bytes 88x983x784 took 216 us, with 128 326, with
+32 326. Against 64 rows, 273x1723x141 of f16 took 0.93 of the time, 300x1000x300 0.85, 512x512x512
+and 100x600x900 as long (AVX-512, one thread, 2026-11-27)."""
 
 FEW_BOTH = 64
 """Rows that are enough while there are fewer than `DEEP_UNITS` units."""
 
 FEW_UNITS = 16
-TILE_BYTES = 96 * 1024
+TILE_BYTES = 3 * L1_BYTES
+"""Bytes of the tile of sums of a unit: a tenth of the L2 cache."""
+
 CHUNK_PRODUCTS = 500_000
 """Products per chunk at least: some microseconds, so that handing out chunks costs nothing."""
 
@@ -46,7 +50,11 @@ MIN_STREAM_BYTES = 3072
 
 
 def streamed_blocks(m: int, n: int, block: tuple[int, int], bits: int) -> tuple[int, int]:
-    """Return all rows, and as many columns as give long runs of memory."""
+    """Return the rows and columns of a unit: all `m` rows, columns that give long runs of memory.
+
+    The rhs has `n` columns. `block` is (rows, columns) of the register block; `bits` those of an
+    element of the rhs.
+    """
     rows, columns = block
     short, long, least = (size * 8 // bits for size in (*STREAM_BYTES, MIN_STREAM_BYTES))
     few, many = (-(-n // units) for units in STREAM_UNITS)
@@ -57,7 +65,10 @@ def streamed_blocks(m: int, n: int, block: tuple[int, int], bits: int) -> tuple[
 
 
 def deep_blocks(m: int, n: int, block: tuple[int, int]) -> tuple[int, int]:
-    """Return the rows and columns of a unit of a deep product."""
+    """Return the rows and columns of a unit of a deep product of `m` rows and `n` columns.
+
+    `block` is (rows, columns) of the register block.
+    """
     rows, columns = block
     m_block, n_block = min(m, MAX_DEEP_BLOCK), min(n, MAX_DEEP_BLOCK)
     while -(-m // m_block) * -(-n // n_block) < DEEP_UNITS:
@@ -109,7 +120,7 @@ def packed_blocks(
 
 
 def even(extent: int, block: int, unit: int) -> int:
-    """Return the block size that cuts the extent into as many blocks, of nearly equal sizes."""
+    """Return a multiple of `unit` that cuts `extent` into nearly equal blocks of about `block`."""
     count = max(1, -(-extent // block))
     return max(unit, -(-extent // (count * unit)) * unit)
 

@@ -52,9 +52,9 @@ from ingot.kernel.rewrite import AxisSubstitution
 from ingot.support.diagnostics import InternalError
 
 MIN_FEATURES = 2
-"""Output features per group below which a matrix product would leave its vectors empty.
+"""Least output features per group of a matrix product: with fewer its vectors would be empty.
 
-The exceptions are one feature of a long sum, which becomes dot products, and one of a signal.
+Exceptions: one feature of a long sum, which becomes dot products, and one feature of a signal.
 """
 
 BATCH, M, N, K = "@g", "@m", "@n", "@k"

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 
+from ingot.analysis.direct_convolution import MAX_WASTE
 from ingot.analysis.filter_gradient import has_enough_channels
 from ingot.analysis.library import VECTORS
 from ingot.hlo.dtype import DType
@@ -35,9 +36,6 @@ DIMENSIONS = 3
 MIN_TAPS = 4
 """Taps from which on the copies pay."""
 
-MAX_WASTE = 1.4
-"""Columns of whole panels for each feature at most."""
-
 GROUP, MAX_LINE = 256, 2048
 """Positions of a group, if lines are shorter; the longest line."""
 
@@ -51,8 +49,8 @@ FEW_UNITS = 4
 class FilterGradientNumbers(ImageNumbers, is_constant=True):
     """Numbers of a filter's gradient; steps are in elements of the copy.
 
-    The copy has its rows for each of `unit_images` images; a pixel's `copied` elements are what a
-    unit has at most. Planes of the image are `plane_step` apart from position to position, `tap_d`
+    The copy has its rows for each of `unit_images` images; `copied` is the most elements of a pixel
+    that a unit reads. Planes of the image are `plane_step` apart from position to position, `tap_d`
     leads from tap to tap. A group has `unit_lines` lines of `unit_images` images, a unit
     `unit_blocks` blocks of channels.
     """
@@ -119,7 +117,7 @@ def filter_gradient(kernel: ConvolutionKernel, vectors: Vectors) -> FilterGradie
 class _Image:
     """The image with three dimensions of positions, and the rows that a unit copies of it.
 
-    Of a filter's gradient the window is the gradient, and its results are the taps.
+    The window of a filter's gradient is the gradient, and its results are the taps.
 
     Attributes:
         given: the convolution.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the drivers of direct convolutions and of filter gradients are told of an image alike."""
+"""Numbers of an image that drivers of direct convolutions and of filter gradients both read."""
 
 from __future__ import annotations
 

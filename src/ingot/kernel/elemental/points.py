@@ -60,7 +60,7 @@ def converted(value: Expr, to: DType) -> Expr:
 
 
 def compare(direction: str, left: Expr, right: Expr) -> Expr:
-    """Return the comparison of two expressions of one type."""
+    """Return the mask `left direction right` of expressions of one type; `direction` as in HLO."""
     return ex.make("compare", PRED, (left, right), CompareAttributes(direction, ""))
 
 

@@ -64,7 +64,10 @@ def _iota(_: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
 
 
 def mapped(lowering: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
-    """Return the operand's value where the op's indexing map says."""
+    """Return the value of the operand at the index that the op's indexing map gives for `point`.
+
+    `lowering` lowers the operand; `instruction` has one operand and an indexing map.
+    """
     indexing = instruction.definition.indexing
     assert indexing is not None, instruction
     index = indexing.index(instruction, point.index)
@@ -96,7 +99,14 @@ def _pad(lowering: ElementalLowering, instruction: Instruction, point: Point) ->
 def unpadded(
     position: int | Dim, size: int | Dim, padding: tuple[int, int, int], point: Point
 ) -> tuple[int | Dim, Expr | None]:
-    """Return the operand's index along one dimension, and whether it is inside (None: always)."""
+    """Return the operand's index along one dimension, and whether it is inside (None: always).
+
+    Args:
+        position: the index in the padded result.
+        size: elements of the operand along the dimension.
+        padding: elements before the operand, after it, and between its elements.
+        point: the point that `position` belongs to; its values are those that it uses.
+    """
     low, high, interior = padding
     moved, step = position - low, interior + 1
     # A point is within the result: only where there is padding it may be outside of the operand.

@@ -28,7 +28,7 @@ _NOWHERE = Point(())
 
 @record
 class Fold:
-    """What a windowed op folds at each of its points.
+    """The values that a windowed op folds at each of its points.
 
     Attributes:
         inits: where accumulators start.

@@ -273,7 +273,7 @@ class _Planner:
         self.stages.extend((columns, rows))
 
     def _reserve(self, size: int | Dim) -> None:
-        # What another stage has reserved holds a whole spectrum of these rows, which is more.
+        # The area of another stage holds a whole spectrum of these rows, which is more.
         if self.first == 0:
             self.first = size
 

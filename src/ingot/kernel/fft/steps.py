@@ -38,8 +38,8 @@ Kind = Literal[
     "times",
     "conjugate times",
 ]
-"""What a step does: a pass (the first, one with several interleaved sequences, the last, which has
-no twiddle factors, the only one), moving sequences, moving real ones, the second half of a real
+"""The work of a step: a pass (the first, one with several interleaved sequences, the last, which
+has no twiddle factors, the only one), moving sequences, moving real ones, the second half of a real
 signal's spectrum, packing and taking apart (`emit.fft.fold`), products with a table."""
 
 Side = Literal["tile", "columns", "rows", "grid", "sequence", "real columns", "half columns"]
@@ -99,7 +99,7 @@ Argument = int | float | Dim | Table
 
 @record
 class Code:
-    """What steps must have in common to share code; `radix` is of passes."""
+    """The properties that steps must share to use one code; only passes have a `radix`."""
 
     kind: Kind
     source: Side
@@ -226,10 +226,10 @@ class _Planner:
         each = self.scalar_bytes if self.stage.load == "real" else self.pair
         step = strides.lane if side == "rows" else strides.element
         # Half a spectrum in a tile is swapped when it is packed or extended.
-        waits = side == "rows" and self.stage.load in ("packed", "half")
+        swaps_later = side == "rows" and self.stage.load in ("packed", "half")
         values: dict[str, Argument] = {
             "source_step": step * each,
-            "source_swaps": 0 if waits else self.swaps,
+            "source_swaps": 0 if swaps_later else self.swaps,
         }
         if side == "half columns":
             values |= {"source_width": strides.element, "whole": self.stage.twiddle}

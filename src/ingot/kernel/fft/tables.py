@@ -13,16 +13,13 @@ from typing import Any
 import numpy as np
 
 from ingot.kernel.fft.build import FINE
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.support.recent import RecentTable
 
 Numbers = np.ndarray[Any, Any]
 
 FEW = 1024
 """Roots that are computed one by one, and size of the table of the finest ones."""
-
-ALIGNMENT = 64
-"""Alignment of tables in bytes."""
-
 
 CACHE_BYTES = 32 << 20
 """Tables that stay while no program uses them."""
@@ -49,8 +46,8 @@ def _made(name: str, sizes: tuple[int, ...], single: bool) -> Numbers:
         storage = np.dtype(np.complex64 if single else np.complex128)
     else:
         storage = np.dtype(np.float32 if single else np.float64)
-    memory = np.empty(numbers.size * storage.itemsize + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
+    memory = np.empty(numbers.size * storage.itemsize + LINE_BYTES, np.uint8)
+    start = -memory.ctypes.data % LINE_BYTES
     found = memory[start : start + numbers.size * storage.itemsize].view(storage)
     found[:] = numbers.reshape(-1)
     return found
@@ -98,7 +95,10 @@ def fold_twiddles(half: int, inverse: int) -> Numbers:
 
 
 def fold_low(half: int, inverse: int, lanes: int) -> Numbers:
-    """Return the first `FINE` of `fold_twiddles`, and what a vector reads behind them."""
+    """Return the first `FINE + lanes` elements of `fold_twiddles`; vectors have `lanes` elements.
+
+    Products with `fold_high` replace all of its `half + 1` elements.
+    """
     return _conjugated(roots(2 * half, np.arange(FINE + lanes)), inverse)
 
 

@@ -36,7 +36,7 @@ MAX_WINDOW = 9
 """Elements of a window at most: they are written out."""
 
 ARITHMETIC = frozenset({"add", "subtract", "multiply"})
-"""What elements go through on their way to a fold."""
+"""Ops on elements before they are folded."""
 
 MAX_ELEMENTS = 3
 """Elements of arrays that one value to fold is made of; there are few ways to make one then."""
@@ -44,11 +44,11 @@ MAX_ELEMENTS = 3
 MAX_ARITHMETIC = 3
 """Ops on that way."""
 
-MAX_CHOICE_NODES = 16
+MAX_SELECT_NODES = 16
 """Longer ways to choose an element are their programs' own."""
 
-CHOICES = frozenset({"select", "maximum", "minimum"})
-"""What such a way ends with, for the element as for its index."""
+SELECTING_OPS = frozenset({"select", "maximum", "minimum"})
+"""Ops that choose an element, and likewise its index."""
 
 
 def generic_reduction(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:
@@ -92,7 +92,7 @@ def _is_candidate(kernel: LoopKernel) -> bool:
     (fold,) = first.reductions
     if first.is_running or any(init.op != "constant" for init in fold.inits):
         return False
-    if not (_is_sum(fold) or _is_choice(fold)):
+    if not (_is_sum(fold) or _is_argminmax(fold)):
         return False
     has_more = last.axes or last.reductions or kernel.buffers[-len(last.stores) - 1].is_output
     return not has_more and all(map(_is_result, last.stores))
@@ -121,15 +121,15 @@ def _is_sum(fold: Reduction) -> bool:
     return is_little and elements + arithmetic == len(nodes)
 
 
-def _is_choice(fold: Reduction) -> bool:
+def _is_argminmax(fold: Reduction) -> bool:
     """Whether an element and its index on an axis are chosen, as arg max does."""
     if len(fold.inputs) != 2 or not is_element(fold.inputs[0]):
         return False
     nodes = list(walk(fold.combiner.results))
     return (
         is_position(fold.inputs[1])
-        and len(nodes) <= MAX_CHOICE_NODES
-        and all(result.op in CHOICES for result in fold.combiner.results)
+        and len(nodes) <= MAX_SELECT_NODES
+        and all(result.op in SELECTING_OPS for result in fold.combiner.results)
     )
 
 

@@ -69,7 +69,7 @@ def _share(passes: list[Pass], earlier: int, later: int, number: int) -> list[Bu
 def _shared(roots: tuple[Expr, ...], candidates: set[Expr], axis: str) -> list[Expr]:
     """Return the largest expensive expressions under `roots` that are candidates too.
 
-    Of a product they are the factors: a sum of the product is rounded once, so it needs them.
+    A product stands for its factors: a sum of the product is rounded once, so it needs them.
     """
     found: dict[Expr, None] = {}
     seen: set[Expr] = set()

@@ -19,7 +19,7 @@ from ingot.kernel.loop.axis_runs import walks_as_one
 from ingot.kernel.rewrite import AxisSubstitution, Rewriter
 
 CHOICES = frozenset({"select", "load", "compare", "index", "constant", "and", "or"})
-"""What a move of elements consists of, where nothing is computed."""
+"""Ops of a kernel that moves elements and computes nothing."""
 
 
 def collapse(kernel: LoopKernel) -> LoopKernel:
@@ -122,6 +122,7 @@ class RowMasks(Rewriter):
     """
 
     def __init__(self, outer: Axis, inner: Axis) -> None:
+        """Rewrite comparisons of `outer`, whose elements are rows of `inner.extent` elements."""
         super().__init__()
         self.row = Dim.symbol(outer.name)
         self.extent = inner.extent

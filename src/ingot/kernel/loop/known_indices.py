@@ -3,7 +3,7 @@
 
 `x[jnp.arange(n)[:, None] * hop + jnp.arange(m)]` is a gather whose indices are sums of iotas. Its
 bounds are known: the wrap of negative indices and the clamp choose nothing, and the integers do not
-overflow. What is left is `hop * @0 + @1`: a load that vectors read side by side.
+overflow. The index that remains, `hop * @0 + @1`, is that of a load of contiguous vectors.
 
 Invariant: an index is replaced only where the integers that are computed are that number at every
 point.
@@ -38,7 +38,7 @@ _COMPUTED: dict[str, Callable[..., int | Dim]] = {
 }
 """Ops that give the same number as arithmetic without bounds, unless they overflow."""
 
-_CHOICES = {"maximum": "GE", "minimum": "LE"}
+_EXTREMA = {"maximum": "GE", "minimum": "LE"}
 """Ops whose result is the left argument where it compares so with the right one."""
 
 
@@ -112,20 +112,20 @@ class _Loads(Rewriter):
         if node.op == "constant":
             return int(node.payload.value)
         if node.op == "select":
-            truth = self._truth(node.args[0])
-            return None if truth is None else self.positions[node.args[1 if truth else 2]]
+            is_true = self._is_true(node.args[0])
+            return None if is_true is None else self.positions[node.args[1 if is_true else 2]]
         args = [self.positions.get(arg) for arg in node.args]
         known = [arg for arg in args if arg is not None]
         if len(known) < len(args):
             return None
-        if node.op in _CHOICES:
+        if node.op in _EXTREMA:
             ends = ends_of(known[0] - known[1], self.ranges)
-            is_left = None if ends is None else comparison_of_range(_CHOICES[node.op], *ends)
+            is_left = None if ends is None else comparison_of_range(_EXTREMA[node.op], *ends)
             return None if is_left is None else known[0 if is_left else 1]
         compute = _COMPUTED.get(node.op)
         return None if compute is None else compute(*known)
 
-    def _truth(self, mask: Expr) -> bool | None:
+    def _is_true(self, mask: Expr) -> bool | None:
         """Return whether a comparison of positions holds at every point, None if it is not one."""
         if mask.op != "compare":
             return None

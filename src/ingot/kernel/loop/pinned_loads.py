@@ -24,7 +24,7 @@ def pin_loads(kernel: LoopKernel, axis: Axis) -> LoopKernel:
 
     Args:
         kernel: computes each element by itself.
-        axis: of its grid, with a known extent.
+        axis: an axis of its grid, with a known extent.
     """
     assert isinstance(axis.extent, int), "positions are counted"
     return _Pinner(axis.name, axis.extent).kernel(kernel)

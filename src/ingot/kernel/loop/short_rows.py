@@ -30,11 +30,11 @@ LONGEST = 8
 """Elements of a row that is joined with the next, at most."""
 
 MANY_ROWS = 16
-"""Rows at least."""
+"""Least rows that are joined."""
 
 MOST_STACKED = 6
-"""Elements of a row at most if each reads all arrays that the row is stacked from. Stacks of five
-are 1.3 to 1.8 times as fast so as by lanes along the columns, stacks of eight are not faster."""
+"""Most elements of a row if each reads all arrays that the row is stacked from. Against lanes along
+the columns stacks of five are 1.3 to 1.8 times as fast, stacks of eight are not faster."""
 
 GATHERED_ROWS = (2, 4)
 """Elements of rows, each gathered, that are joined because functions are computed of them: 16000 of
@@ -116,10 +116,10 @@ def _is_run(where: int | Dim, outer: Axis, inner: Axis) -> bool:
 
 
 def _are_loads_near(kernel: LoopKernel, outer: Axis, inner: Axis) -> bool:
-    """Whether what rows end to end read lies in a few whole registers.
+    """Whether the elements that rows end to end read lie in a few whole registers.
 
-    What they gather (`kernel.schedule.gathers`) need not, but the indices where they do, which walk
-    rows as one unless functions of few elements outweigh the gathers.
+    Gathered elements (`kernel.schedule.gathers`) need not, but their indices must: they walk rows
+    as one, unless functions of few elements outweigh the gathers.
     """
     loads = [item for item in walk(kernel.exprs) if item.op == "load"]
     plain = [item.payload.index for item in loads if _is_plain(item)]

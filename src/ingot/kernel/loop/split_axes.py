@@ -38,10 +38,10 @@ for flat stacks of 3, 5, 7 and 12; repeated pixels of 16 channels, cut into rows
 def split_axes(kernel: LoopKernel) -> LoopKernel:
     """Return the kernel with axes of its grid split where lanes along them would be gathered.
 
-    Lanes know their places where an index has the quotient and the remainder of a row, as
-    `lane_offsets` says, but not those of nested ones, as `mod(floordiv(@0,2),32)`: they are split
-    into rows of LEAST_ROW or more. Where elements are chosen by their position in rows of which
-    vectors hold no whole number, as stacks of three are, all divisions are split.
+    The offsets of lanes are known where an index has the quotient and the remainder of a row
+    (`lane_offsets`), but not for nested ones, such as `mod(floordiv(@0,2),32)`: axes are split into
+    rows of LEAST_ROW or more. If elements are chosen by their position in rows, and a vector does
+    not hold a whole number of rows (stacks of three), all divisions are split.
     """
     if kernel.serial or any(item.axes or item.reductions for item in kernel.passes):
         return kernel
@@ -92,8 +92,8 @@ def _is_nested(kernel: LoopKernel) -> bool:
 def _split(kernel: LoopKernel, least: int, choose: Callable[[list[int]], int]) -> LoopKernel:
     """Return the kernel with axes split into parts of `least` positions or more.
 
-    `choose` is `min`, so that the shortest are next to each other and nothing is divided, or `max`:
-    rows as long as they can be, of which no division is nested.
+    `choose` is `min`, so that the shortest are next to each other and nothing is divided, or `max`,
+    for the longest rows without nested divisions.
     """
     while len(kernel.grid) < MOST_AXES and (choose is min or _is_nested(kernel)):
         cuts = {part: axis for axis in kernel.grid for part in _parts(kernel, axis, least)}
@@ -114,7 +114,7 @@ def _parts(kernel: LoopKernel, axis: Axis, least: int) -> list[int]:
 
 
 def _part(atom: Atom, name: str) -> int:
-    """Return after how many steps of an axis a quotient grows by 1; 0: that is not known."""
+    """Return the steps of an axis after which a quotient grows by 1; 0: that is not known."""
     step, divisor = coefficient(atom.left, name), atom.right
     left = atom.left if isinstance(atom.left, Dim) else None
     inner = left.terms[0][0][0] if left is not None and len(left.terms) == 1 else None
@@ -188,7 +188,7 @@ def _joined(index: int | Dim) -> int | Dim:
 
 
 def _joint(index: int | Dim) -> int | Dim | None:
-    """Return what makes x of the first `d*floordiv(x,d) + mod(x,d)` when added; None without."""
+    """Return a term that makes the first `d*floordiv(x,d) + mod(x,d)` x; None if there is none."""
     if isinstance(index, int):
         return None
     single = {dim_of(key[0]): factor for key, factor in index.terms if len(key) == 1}

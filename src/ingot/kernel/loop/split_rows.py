@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of which lanes do not know their places are split into runs that are read in one piece.
+"""Rows whose lanes would be gathered are split into runs that are read in one piece.
 
-Heads of 17 put beside each other are read at `2176*floordiv(@1,17) + mod(@1,17)`: vectors hold no
+Heads of 17 beside each other are read at `2176*floordiv(@1,17) + mod(@1,17)`: vectors hold no
 whole number of them, so lanes along the row would be gathered. As an axis of heads and one of 17
 elements they are short rows in a nest of loops (`schedule.row_nests`). Where a run goes on in the
 next row, and only a few elements repeat with each, rows are joined: `mod(@1,3)` in rows of nine.
@@ -23,7 +23,7 @@ from ingot.kernel.schedule.lane_offsets import is_near, lane_offsets
 from ingot.kernel.schedule.row_nests import MOST_PICKED, row_nest
 
 LANES, REGISTER = 16, 8
-"""Lanes for which the places of elements are asked, and those of a register."""
+"""Lanes whose offsets must be known, and lanes of a register."""
 
 LONGEST_JOINED = 32
 """Elements of joined rows at most."""
@@ -39,7 +39,7 @@ def split_rows(kernel: LoopKernel) -> LoopKernel:
     """
     if not kernel.grid or kernel.serial or any(item.axes for item in kernel.passes):
         return kernel
-    if _knows_places(kernel, kernel.grid[-1]):
+    if _has_known_offsets(kernel, kernel.grid[-1]):
         return kernel
     made = split_into_rows(kernel)
     if made is kernel or _refuses(made):
@@ -53,7 +53,7 @@ def _refuses(kernel: LoopKernel) -> bool:
     return isinstance(row_nest(kernel, kernel.grid[-1], LANES), str)
 
 
-def _knows_places(kernel: LoopKernel, axis: Axis) -> bool:
+def _has_known_offsets(kernel: LoopKernel, axis: Axis) -> bool:
     """Whether lanes along an axis, which fills them, read elements at known distances."""
     lanes = lanes_of_rows(kernel, axis, LANES, REGISTER)
     if isinstance(axis.extent, int) and axis.extent < lanes:

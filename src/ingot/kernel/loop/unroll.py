@@ -96,7 +96,7 @@ def _without_loops(kernel: LoopKernel) -> LoopKernel:
 
 
 def _size(inner: list[Pass]) -> int | None:
-    """Return how many nodes there will be, None if too many; passes share those that are equal."""
+    """Return the number of nodes afterwards, None if too many; passes share equal ones."""
     nodes = expensive = 0
     seen = set[Expr]()
     for item in inner:

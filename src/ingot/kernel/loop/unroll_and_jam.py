@@ -26,7 +26,7 @@ MOST_RESULTS = 9
 """Accumulators side by side at most: two registers of each are there on every target with 32."""
 
 LEAST_POINTS = 64
-"""Points of a fold at least: for fewer, the loop costs as much as the shared work."""
+"""Points of a fold at least: for fewer, the loop costs more than the sharing saves."""
 
 MOST_WORK = 200
 """Weighted ops at a point at most, with all results: code grows with them."""

@@ -117,7 +117,7 @@ def _work(nodes: Iterable[Expr]) -> int:
 
 
 def _is_index(node: Expr) -> bool:
-    """Whether a value is read, or is an index in any type: loops have it at hand."""
+    """Whether a value is read, or is an index in any type: it costs nothing in loops."""
     return node.op in _AT_HAND or (node.op == "convert" and node.args[0].op == "index")
 
 

@@ -20,7 +20,7 @@ from ingot.kernel.expr import Expr
 
 
 class RecordKind(Enum):
-    """What is sorted for each element."""
+    """The record that is sorted for each element."""
 
     KEY_32 = "key32"
     """The key as an s32: the element follows from it."""

@@ -34,7 +34,7 @@ MOST_NODES = 800
 with their positions."""
 
 Element = tuple[Expr, ...]
-"""What one position of a row holds: the key, where there is one, and values of the operands."""
+"""One element of a row: the key, where there is one, and the values of the operands."""
 
 
 def sort_network(kernel: SortKernel) -> LoopKernel | str:

@@ -3,7 +3,7 @@
 
 Few long rows are cut into parts. If there is one key, the records of the parts are distributed to
 buckets, which are sorted separately; else parts are sorted and merged pairwise, each merge in
-pieces as long as a part. The cut depends on sizes alone, and so does the result.
+pieces of the length of a part. The cut depends on sizes alone, and so does the result.
 
 A comparator that puts key(left) before key(right) is an order of one key. Sorts of the same key,
 direction and element types differ only in their sizes, so they share code.
@@ -127,8 +127,8 @@ def schedule_sort(kernel: SortKernel) -> SortSchedule:
 class SortNumbers(Struct, is_constant=True):
     """Numbers of a sort in the order of its env: see `SortKernel`, `SortSchedule`.
 
-    `area` is the bytes of an area of scratch, which holds a row: of sorts by one key one word of
-    its records, of merge sorts whole elements.
+    `area` is the bytes of an area of scratch, which holds a row: one word of its records for sorts
+    by one key, whole elements for merge sorts.
     """
 
     length: i64
@@ -152,7 +152,7 @@ MAX_POSITION = 1 << 32
 
 @record
 class KeyedVariant:
-    """What sorts by one key must have in common to share code.
+    """The properties that sorts by one key must share to use one code.
 
     Attributes:
         key: the compared expression, of argument 0: an integer, a truth value or an ordered float.

@@ -19,7 +19,7 @@ from dataclasses import field
 
 from ingot.analysis.aliasing import Path, Value
 from ingot.analysis.liveness import Liveness, call_levels
-from ingot.artifact.abi import MAX_BUFFER_BYTES
+from ingot.artifact.abi import DATA_ALIGNMENT, MAX_BUFFER_BYTES
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, bound
@@ -38,7 +38,7 @@ from ingot.passes.buffers.buffer_table import (
     Temp,
 )
 from ingot.passes.buffers.coalesce import Classes, shared_buffers
-from ingot.passes.buffers.packing import ALIGNMENT, Item, aligned, pack
+from ingot.passes.buffers.packing import Item, aligned, pack
 from ingot.support.diagnostics import ResourceError
 from ingot.support.records import fresh, mutable
 
@@ -88,7 +88,7 @@ class _ConstantBlock:
         if found is None:
             found = self.end
             self.offsets[literal] = found
-            self.end += -(-literal.value.nbytes // ALIGNMENT) * ALIGNMENT
+            self.end += -(-literal.value.nbytes // DATA_ALIGNMENT) * DATA_ALIGNMENT
         return found
 
 

@@ -25,7 +25,11 @@ class Classes:
     """Sets of values that share a buffer; built from liveness, joined by `join`."""
 
     def __init__(self, liveness: Liveness) -> None:
-        """Put every value in its own class, then join values that are one buffer by definition."""
+        """Put every value in its own class, then join values that are one buffer by definition.
+
+        Raises:
+            InternalError: two values that must be one buffer are live at the same time.
+        """
         self._ends = liveness.hull_end
         self._parent: dict[Value, Value] = {}
         self._times: dict[Value, list[Segment]] = {}

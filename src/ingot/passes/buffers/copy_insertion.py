@@ -52,7 +52,11 @@ class CopyInsertion(Pass):
     limit: int = 64
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """Drop copies, then add those that are needed until every edge joins."""
+        """Drop copies, then add those that are needed until every edge joins.
+
+        Raises:
+            InternalError: edges still need copies after `limit` rounds.
+        """
         changed = drop_copies(module)
         moves = _Moves()
         fixed = list(_fixed_starts(module))

@@ -100,12 +100,12 @@ def _copied_bytes(body: Computation) -> int:
         size = value.shape.bytes
         index = element_index(value, state)
         is_moved = index is not None and index != number
-        if isinstance(size, int) and (is_moved or _reads_far(value, state, number)):
+        if isinstance(size, int) and (is_moved or _reads_other_elements(value, state, number)):
             total += size
     return total
 
 
-def _reads_far(value: Instruction, state: Instruction, number: int) -> bool:
+def _reads_other_elements(value: Instruction, state: Instruction, number: int) -> bool:
     """Whether the kernel of a new element reads the old one elsewhere than it writes."""
     made = value.operands[0] if value.opcode == "get-tuple-element" else value
     if made is state:

@@ -23,11 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from ingot.artifact.abi import DATA_ALIGNMENT
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.support.records import mutable, record
-
-ALIGNMENT = 64
 
 
 @record
@@ -49,9 +48,9 @@ class Packed:
 
 def aligned(size: int | Dim) -> int | Dim:
     """Return `size` rounded up to the alignment."""
-    if dim.known_multiple_of(size, ALIGNMENT):
+    if dim.known_multiple_of(size, DATA_ALIGNMENT):
         return size
-    return dim.floordiv(size + (ALIGNMENT - 1), ALIGNMENT) * ALIGNMENT
+    return dim.floordiv(size + (DATA_ALIGNMENT - 1), DATA_ALIGNMENT) * DATA_ALIGNMENT
 
 
 def pack(items: Sequence[Item]) -> Packed:
@@ -76,7 +75,7 @@ def _pack_static(items: Sequence[Item], numbers: list[int], offsets: list[int | 
     order = sorted(numbers, key=lambda n: (-_static(items[n]), items[n].first, n))
     placed = _Placed(len(order))
     for number in order:
-        size = -(-_static(items[number]) // ALIGNMENT) * ALIGNMENT
+        size = -(-_static(items[number]) // DATA_ALIGNMENT) * DATA_ALIGNMENT
         if size:
             offsets[number] = placed.place(items[number].first, items[number].last, size)
     return placed.end
@@ -88,7 +87,7 @@ def _static(item: Item) -> int:
 
 
 class _Placed:
-    """What has been placed, in order of offsets, as columns: NumPy finds the gaps."""
+    """The placed buffers in order of offsets, as columns: NumPy finds the gaps."""
 
     def __init__(self, capacity: int) -> None:
         self._count = 0

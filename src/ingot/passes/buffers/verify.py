@@ -23,6 +23,7 @@ from ingot.analysis.aliasing import Path, is_view
 from ingot.analysis.failures import may_fail, may_fail_to_start, surviving_aliases
 from ingot.analysis.in_place import in_place_operands, may_share_operand
 from ingot.analysis.liveness import Schedule
+from ingot.artifact.abi import DATA_ALIGNMENT
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
@@ -35,7 +36,6 @@ from ingot.passes.buffers.buffer_table import (
     Slice,
     Temp,
 )
-from ingot.passes.buffers.packing import ALIGNMENT
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import fresh, mutable
 from ingot.support.trampoline import Recursion, run
@@ -51,6 +51,9 @@ Marks = dict[Path, int]
 
 def verify_assignment(module: Module, schedule: Schedule, assignment: BufferAssignment) -> None:
     """Check that no value is overwritten while it is needed, and that all slices are in bounds.
+
+    The instructions of `module` are run in the order of `schedule` on marks in place of elements,
+    which `assignment` places; symbolic sizes take several values.
 
     Raises:
         InternalError: INGOT0923 with the instruction that makes a forbidden access.
@@ -177,7 +180,7 @@ class _Simulation:
 
     def _put(self, where: Slice, mark: int, writer: Instruction) -> None:
         start, end = self._bytes(where)
-        if start % ALIGNMENT:
+        if start % DATA_ALIGNMENT:
             raise _error(writer, f"{where} is not aligned")
         if end > dim.evaluate(where.allocation.size, self._numbers):
             raise _error(writer, f"{where} is out of bounds")

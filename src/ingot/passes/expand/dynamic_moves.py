@@ -27,7 +27,7 @@ Numbers = dict[int, Instruction]
 
 
 def all_sizes(build: Builder, dims: Sequence[int], sizes: Numbers) -> list[Instruction]:
-    """Return the size of every dimension as an s32[]."""
+    """Return the size of every dimension as an s32[]: that of `sizes`, else that of `dims`."""
     return [
         sizes[dim] if dim in sizes else build.constant(size, S32) for dim, size in enumerate(dims)
     ]

@@ -170,7 +170,11 @@ class Rewriter:
         self.leaves[op] = {(): sizes} if op.shape.is_array else _all(op, sizes)
 
     def result_sizes(self, op: Instruction) -> Sizes:
-        """Return the dynamic dimensions of each element of a result, by the table."""
+        """Return the dynamic dimensions of each element of a result, by the table.
+
+        Raises:
+            UnsupportedError: the table has no row for the opcode.
+        """
         rule = rule_of(op)
         if rule is None:
             raise refused(op, f"{op.opcode} of a dynamic size")

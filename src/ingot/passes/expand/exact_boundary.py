@@ -48,7 +48,7 @@ class ExactBoundary(Pass):
         given = bool(dynamic_dims([entry.root.shape]))
         if not taken and not given:
             return False
-        # What has another size at each call cannot take over memory.
+        # A value with another size at each call cannot take over memory.
         shapes = module.parameter_shapes
         module.aliases = tuple(
             alias

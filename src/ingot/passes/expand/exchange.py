@@ -24,6 +24,14 @@ class Exchange:
     """The exchanges between the groups of one op."""
 
     def __init__(self, op: Instruction, build: Builder, grid: Grid, module: Module) -> None:
+        """Prepare the exchanges of a collective.
+
+        Args:
+            op: the collective; its attributes give the groups. Those of a permute are none.
+            build: adds the instructions of an exchange.
+            grid: the replicas and partitions of the program.
+            module: the module that `op` belongs to.
+        """
         self.build = build
         self.opcode = op.opcode
         self.grid = grid

@@ -63,7 +63,10 @@ def _triangular_solve(op: Instruction, build: Builder, module: Module) -> Instru
 
 
 def triangle(build: Builder, dims: Dims, *, lower: bool) -> Instruction:
-    """Add the mask of a triangle of matrices, the diagonal included."""
+    """Add the mask, a pred[`dims`], of a triangle of matrices, the diagonal included.
+
+    The last two dimensions are rows and columns; `lower`: the triangle below the diagonal.
+    """
     shape = Shape.array(S32, dims)
     rows = build.iota(shape=shape, iota_dimension=len(dims) - 2)
     columns = build.iota(shape=shape, iota_dimension=len(dims) - 1)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums of products that are declared in a less general type: computed in their own, then converted.
 
-What is summed are the products of complex numbers or floats; the sum is converted to the integer,
+Products of complex numbers or floats are summed; the sum is converted to the integer,
 pred or real number that is declared (`summed_type`). Integers of a complex sum become floats first.
 
 Source: xla/hlo/transforms/expanders/convolution_type_canonicalizer.cc.

@@ -33,7 +33,11 @@ class RaggedDotRewriter(Expander):
     concerns = frozenset({"ragged-dot"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the dot of masked operands, or the loop."""
+        """Return the dot of masked operands, or the loop.
+
+        Raises:
+            UnsupportedError: the group sizes are not a vector.
+        """
         sizes = op.operands[2]
         given = op.as_(RaggedDotAttributes)
         mode = given.mode()

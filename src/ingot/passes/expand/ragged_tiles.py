@@ -78,8 +78,8 @@ def tiled(op: Instruction, build: Builder, module: Module, limits: Instruction) 
     count = build.reshape_to(_last(build, tiles), ())
     result = build.full(0, Shape.array(op.shape.dtype, tuple(dims)))
     # A group's sums wait in a wider type than the result's for its last trip.
-    waits = along.result is None and op.shape.dtype is not wider(op.shape.dtype)
-    sums = [build.full(0, Shape.array(wider(op.shape.dtype), tuple(dims[1:])))] if waits else []
+    narrows = along.result is None and op.shape.dtype is not wider(op.shape.dtype)
+    sums = [build.full(0, Shape.array(wider(op.shape.dtype), tuple(dims[1:])))] if narrows else []
     state = build.tuple(build.constant(0, S64), count, lhs, rhs, bases, ends, tiles, result, *sums)
     loop = build.while_(
         state,

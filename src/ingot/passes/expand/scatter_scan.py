@@ -22,7 +22,10 @@ from ingot.passes.expand.element_loops import converted
 
 
 def scattered(op: Instruction, build: Builder, module: Module) -> list[Instruction]:
-    """Return the operands, flat, after a scan over the updates; those outside change nothing."""
+    """Return the results of the scatter `op`, as arrays of rank 1, by a scan over its updates.
+
+    Updates outside of the operand change nothing. The step of the scan is added to `module`.
+    """
     combiner: Computation = op.attributes.to_apply
     count = len(op.operands) // 2
     operands, updates = op.operands[:count], op.operands[count + 1 :]

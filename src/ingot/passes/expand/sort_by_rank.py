@@ -19,7 +19,11 @@ from ingot.passes.expand.element_loops import applied
 
 
 def sorted_by_rank(op: Instruction, build: Builder, module: Module) -> list[Instruction]:
-    """Return the operands by rank: how many elements come before, and equal ones to the left."""
+    """Return the sorted operands of the sort `op`, each element moved to its rank.
+
+    The rank counts the elements that come before, and equal ones to the left. Ops that compare all
+    pairs are added by `build`, the loop that calls the comparator to `module`.
+    """
     comparator: Computation = op.attributes.to_apply
     axis: int = op.attributes.dimensions[0]
     dims = op.operands[0].shape.dims

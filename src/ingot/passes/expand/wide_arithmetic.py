@@ -69,7 +69,11 @@ class StochasticConvertDecomposer(Expander):
     concerns = frozenset({"stochastic-convert"})
 
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the truncated number, moved away from zero with the odds of the fraction."""
+        """Return the truncated number, moved away from zero with the odds of the fraction.
+
+        Raises:
+            UnsupportedError: the result is no signed integer.
+        """
         operand, random = op.operands
         element = op.shape.dtype
         if not element.is_signed:

@@ -5,7 +5,7 @@ Runs before `fusion`, which sees a fused computation as something finished. The 
 of rows of scores in the cache, so that scores never reach memory (`kernel.attention`). It pays
 where the scores are much larger than the operands; short sequences stay three kernels.
 
-What else reads the scores or the weights (a gradient that keeps them) needs them in memory: then
+Other readers of the scores or the weights (a gradient that keeps them) need them in memory: then
 nothing is fused. Values of rows that are read elsewhere, such as the sums for a gradient that
 computes the weights again, are further results of the kernel.
 

@@ -25,7 +25,7 @@ and its gradient nearly all groups depend on each other, over paths as long as t
 
 
 class GroupKind(Enum):
-    """What sort of kernel a group becomes, by XLA's fusion kinds."""
+    """The kind of kernel that a group becomes, by XLA's fusion kinds."""
 
     LOOP = "kLoop"
     REDUCTION = "kInput"

@@ -218,8 +218,8 @@ def why_not_each(
 ) -> dict[Group, str]:
     """Return why `producer` cannot (or should not) be computed inside each group; empty if it can.
 
-    What depends on the producer alone looks at all of its users, so it is asked once: a value that
-    many kernels read would take users times kernels.
+    The conditions on the producer alone look at all of its users, so they are asked once: a value
+    that many kernels read would take users times kernels.
     """
     parts = _why_not_parts(producer)
     groups = list(groups)

@@ -283,7 +283,7 @@ def is_spread(group: Group, producer: Instruction) -> bool:
     """Whether elements of `producer`, an expensive function, are each broadcast to several points.
 
     Broadcast along rows it is computed row by row, without lanes, along columns again for each row.
-    What follows a row's fold stays in the fold's kernel.
+    Ops that follow a row's fold stay in the fold's kernel.
     """
     extents = group.frames.extents
     axes = grid_of(group.frames.frames.get(producer) or ())
@@ -332,7 +332,7 @@ def _is_work(producer: Instruction) -> bool:
 def _axes_in(group: Group, producer: Instruction) -> frozenset[object]:
     """Return the axes of a kernel that a value varies along, at most.
 
-    What is read at an index of its own, as a part of a concatenation is, varies along no other
+    A value that is read at an index of its own (a part of a concatenation) varies along no other
     axes than its readers.
     """
     found: set[object] = set()

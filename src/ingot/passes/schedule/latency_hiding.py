@@ -92,13 +92,13 @@ class _Order:
 
 def _hidden(problem: Problem, estimates: Estimates) -> _Order | None:
     """Return an order in which collectives are hidden, None if that is not worth it."""
-    waits = _Waits(problem)
+    constraints = _Constraints(problem)
     before = problem.lowest_peak
     given = sum(typical(one.shape.bytes) for one in problem.computation.parameters)
     growth = max(_MOST_GROWTH * (before + given), _LEAST_GROWTH)
-    instructions = _in_hiding_order(problem, waits, estimates)
+    instructions = _in_hiding_order(problem, constraints, estimates)
     for share in _SHARES:
-        order = _Order(instructions, _ends(instructions, waits, estimates, share * growth))
+        order = _Order(instructions, _ends(instructions, constraints, estimates, share * growth))
         if not order.ends:
             return None
         if problem.peak(instructions, _held(problem, order)) <= before + growth:
@@ -115,7 +115,7 @@ def _held(problem: Problem, order: _Order) -> dict[Instruction, list[Value]]:
     return held
 
 
-class _Waits:
+class _Constraints:
     """Order constraints beside operands, and those on the end of a collective."""
 
     def __init__(self, problem: Problem) -> None:
@@ -139,10 +139,10 @@ class _Waits:
 
 
 def _in_hiding_order(
-    problem: Problem, waits: _Waits, estimates: Estimates
+    problem: Problem, constraints: _Constraints, estimates: Estimates
 ) -> tuple[Instruction, ...]:
     """Return the instructions in the order in which they would begin; see above."""
-    taken, missing = problem.taken, dict(waits.missing)
+    taken, missing = problem.taken, dict(constraints.missing)
     number = {one: n for n, one in enumerate(taken)}
     arrival: dict[Instruction, float] = {}
     ready: list[tuple[bool, int]] = []
@@ -151,7 +151,7 @@ def _in_hiding_order(
     clock = network = 0.0
 
     def offer(one: Instruction) -> None:
-        arrivals = [arrival[first] for first in waits.awaited.get(one, ())]
+        arrivals = [arrival[first] for first in constraints.awaited.get(one, ())]
         heapq.heappush(coming, (max(arrivals, default=0.0), number[one]))
 
     for one in taken:
@@ -169,7 +169,7 @@ def _in_hiding_order(
             network = arrival[one] = max(clock, network) + estimates.seconds(one)
         else:
             clock += estimates.seconds(one)
-        for user in waits.next.get(one, ()):
+        for user in constraints.next.get(one, ()):
             missing[user] -= 1
             if not missing[user]:
                 offer(user)
@@ -177,20 +177,20 @@ def _in_hiding_order(
 
 
 def _ends(
-    order: Sequence[Instruction], waits: _Waits, estimates: Estimates, most: float
+    order: Sequence[Instruction], constraints: _Constraints, estimates: Estimates, most: float
 ) -> dict[Instruction, Instruction | None]:
     """Return the collectives with enough work before their end, and where that is.
 
     Args:
         order: all instructions.
-        waits: the instructions that wait for collectives.
+        constraints: the instructions that wait for collectives.
         estimates: how long instructions take.
         most: bytes that may be on their way at once.
     """
     ends: dict[Instruction, int] = {}
     work = [0.0]
     for number, one in enumerate(order):
-        for first in waits.awaited.get(one, ()):
+        for first in constraints.awaited.get(one, ()):
             ends.setdefault(first, number)
         work.append(work[-1] + (0.0 if one.has(Trait.EXCHANGE) else estimates.seconds(one)))
     under_way = deque[tuple[Instruction, int]]()

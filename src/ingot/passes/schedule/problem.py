@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an order of a computation's instructions must respect, and how much memory it takes.
+"""Constraints on the order of a computation's instructions, and the memory that an order takes.
 
 An instruction comes after its operands, its control predecessors and, if it has a side effect, the
 one before it that has one. An instruction that overwrites a value should wait for the other readers
@@ -98,6 +98,16 @@ class Problem:
         effects: dict[Computation, bool],
         surviving: Mapping[Path, tuple[int, Path]],
     ) -> None:
+        """Find the values and dependences of `computation`; its callees are known already.
+
+        Args:
+            computation: the computation to schedule.
+            trees: the values in the result of each instruction, as trees that mirror its tuples.
+            problems: the problem of each callee.
+            effects: whether each callee has effects, so that its calls stay in order.
+            surviving: for an output (a path in the root): the number of the parameter, and the path
+                in it, whose buffer the output overwrites and which must survive a failure.
+        """
         self.computation = computation
         self.order = computation.post_order()
         self._trees = trees

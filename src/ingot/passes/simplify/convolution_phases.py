@@ -3,7 +3,7 @@
 
 With `base_dilation` s, the results r, r + s, ... of a dimension (a phase) use every s-th element of
 the filter (`analysis.convolution_phases`). Phases that use equally many elements become features of
-one dense convolution; there are at most two such numbers along a dimension. Of a grouped
+one dense convolution; there are at most two such numbers along a dimension. In a grouped
 convolution each phase is a convolution of its own, so that depthwise ones stay depthwise. A
 convolution that a driver of the library runs whole stays as it is; one of narrower floats is
 converted to f32 for that.

@@ -39,8 +39,8 @@ from ingot.passes.simplify.convolutions import has_known_sizes, reordered
 from ingot.support.records import record, replace
 
 MAX_CHANNELS, MAX_FEATURES_OF_ONE = 7, 3
-"""Channels that are too few for vectors; of one channel, features from which on the contraction
-takes it. (64x64, 2 images, 5x5, AVX-512, one thread, 2026-11-28: 3 channels 4 times as fast, 6
+"""Channels that are too few for vectors; for one channel, the features from which on it is a
+contraction. (64x64, 2 images, 5x5, AVX-512, one thread, 2026-11-28: 3 channels 4 times as fast, 6
 channels 1.6 times, 8 channels 0.9.)"""
 
 MAX_REPEATED = 8

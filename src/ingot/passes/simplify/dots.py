@@ -27,27 +27,27 @@ from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.op_pass import OpPass
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.llvm.machine_model import L1_STRIDE, L1_WAYS, L2_BYTES
+from ingot.llvm.machine_model import L1_BYTES, L2_BYTES, L3_BYTES
 from ingot.support.records import record
 
 _IN_MEMORY = ops_with(Trait.LEAF, also=("get-tuple-element",))
 _MANY_ROWS, _LONG_ROW, _LARGE = 128, 64, 1 << 16
 """A vector times a matrix of at least these rows, columns and elements stays a contraction."""
 
-_MEMORY_BYTES, _SHORT_BYTES = 8 << 20, 8192
-"""A matrix larger than the first, with rows no longer than the second, is summed in parts of its
+_SHORT_BYTES = 8192
+"""A matrix larger than the L3 cache, with rows no longer than this, is summed in parts of its
 depth, each of which reads memory in order. A contraction splits columns instead; compared with it,
-depth 16384
-by 1024 columns took 0.6 of the time, 8192x1024 0.7, 8192x2048 0.85, 8192x512 0.92, 3072x768 1.0;
-4096x4096, whose rows are longer, 0.95 to 1.05 (AMD EPYC with AVX-512, one thread, 2026-11-28)."""
+depth 16384 by 1024 columns took 0.6 of the time, 8192x1024 0.7, 8192x2048 0.85, 8192x512 0.92,
+3072x768 1.0; 4096x4096, whose rows are longer, 0.95 to 1.05 (AMD EPYC with AVX-512, one thread,
+2026-11-28)."""
 
-_ROW_BYTES = {F32: L2_BYTES, F64: L2_BYTES, BF16: _MEMORY_BYTES, F16: _MEMORY_BYTES}
-"""Bytes of a matrix, by its type, up to which rows as long as the vector are multiplied by it
+_ROW_BYTES = {F32: L2_BYTES, F64: L2_BYTES, BF16: L3_BYTES, F16: L3_BYTES}
+"""Bytes of a matrix, by its type, up to which rows of the length of the vector are multiplied by it
 several at a time: the vector is read, and widened, once for all of them. Against loops, which take
 row by row, f32 300x300 took 0.85 of the time, 128x512 0.93, 5000x30 0.66; bf16 1000x1000 and
 5000x100 0.45, 20000x1000 1.8; f16 900x500 0.7 (AMD EPYC with AVX-512, one thread, 2026-11-28)."""
 
-_HALF_L1 = L1_WAYS * L1_STRIDE // 2
+_HALF_L1 = L1_BYTES // 2
 _LONG_BYTES = {F32: 2048, F64: 2048, BF16: _HALF_L1, F16: _HALF_L1}
 """From such rows on, those of any matrix are. f32 2048x2048 took 0.60 of the time, 4000x3000 0.74,
 4096x1024 0.91, 20000x1000 and 1000x1000 0.84, 10000x500 1.0, 40000x256 1.2; f64 4000x1500 0.72,
@@ -61,10 +61,10 @@ by 3x3 0.13, by 8x8 0.6, by 16x16 1.6; rows of 16 by each other 0.15, of 300 0.7
 AVX-512, one thread, 2026-11-28)."""
 
 _SIDE_BY_SIDE = 8, 1024
-"""The least batch, stored innermost, of matrices of so many elements that vectors are multiplied by
-in loops. Against drivers, 8 of 64x64 took 0.14 to 0.5 of the time, 32 of 100x100 0.03 to 0.07, 257
-of 64x64 0.13, 32 of 300x20 0.85, 13 of 300x20 1.5; 257 of 16x16 1.85, 3 of 64x64 0.7 to 1.25 (AMD
-EPYC with AVX2, one thread, 2026-11-29)."""
+"""Loops multiply vectors by a batch of matrices, stored innermost, from this batch and these
+elements of a matrix on. Against drivers, 8 of 64x64 took 0.14 to 0.5 of the time, 32 of 100x100
+0.03 to 0.07, 257 of 64x64 0.13, 32 of 300x20 0.85, 13 of 300x20 1.5; 257 of 16x16 1.85, 3 of 64x64
+0.7 to 1.25 (AMD EPYC with AVX2, one thread, 2026-11-29)."""
 
 # Attributes of dots by front ends that a sum of products need not keep.
 _IGNORED_EXTRA = frozenset(("frontend_attributes",))
@@ -346,7 +346,7 @@ def _is_tiny(lhs: Side, rhs: Side) -> bool:
 
 
 def _is_across_batch(lhs: Side, rhs: Side) -> bool:
-    """Whether a batch is of vectors by matrices whose elements at one place lie side by side.
+    """Whether a batch is of vectors by matrices whose elements of one index lie side by side.
 
     Loops have their lanes along the batch then; a driver would gather each matrix from all of them.
     """
@@ -373,13 +373,13 @@ def _has_long_rows(matrix: Side) -> bool:
         return False
     depth, width = _large_extents(matrix)
     row_bytes = width * matrix.value.shape.dtype.bits // 8
-    if depth * row_bytes > _MEMORY_BYTES and row_bytes <= _SHORT_BYTES:
+    if depth * row_bytes > L3_BYTES and row_bytes <= _SHORT_BYTES:
         return False
     return depth >= _MANY_ROWS and width >= _LONG_ROW
 
 
 def _has_rows_of_depth(matrix: Side) -> bool:
-    """Whether several rows of a large matrix, each as long as the vector, are read at a time."""
+    """Whether several rows of a large matrix, each of the vector's length, are read at a time."""
     element = matrix.value.shape.dtype
     if matrix.value.opcode not in _IN_MEMORY or element not in _ROW_BYTES:
         return False
@@ -389,7 +389,7 @@ def _has_rows_of_depth(matrix: Side) -> bool:
 
 
 def _is_of_bytes(dot: Instruction, vector: Side, matrix: Side) -> bool:
-    """Whether bytes of a large matrix, whose rows are as long as the vector, are summed as s32.
+    """Whether bytes of a large matrix, whose rows have the vector's length, are summed as s32.
 
     Instructions of dot products then multiply four of them at a time.
     """
@@ -472,7 +472,7 @@ def _placed(
     element: DType,
     build: Builder,
 ) -> Instruction:
-    """Return an operand broadcast to `dims`; `starts`: of its free, of contracting dimensions."""
+    """Return an operand broadcast to `dims`; its free and contracting ones begin at `starts`."""
     target: dict[int, int] = {}
     for number, dimension in enumerate(side.batch):
         target[dimension] = number

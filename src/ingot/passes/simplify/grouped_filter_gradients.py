@@ -61,7 +61,7 @@ def _joined_groups(op: Instruction) -> int:
     batch = lhs.shape.static_dims[labels.lhs.index("f")]
     products = math.prod(op.shape.static_dims) * window_elements(given.window) * batch
     few = max(channels, features)
-    # Of one channel and one feature there is nothing to block (`depthwise_strips`).
+    # One channel and one feature cannot be blocked (`depthwise_strips`).
     if few > MAX_CHANNELS or channels == 1 or products < MIN_PRODUCTS:
         return 1
     joined = 1

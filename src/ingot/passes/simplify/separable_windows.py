@@ -32,7 +32,7 @@ from ingot.semantics.reducers import is_identity, reducer_opcode
 from ingot.support.records import record
 
 BETWEEN = 4
-"""What writing and reading an element between the two folds costs, in elements of a window: 4x4 is
+"""Cost of writing and reading an element between the two folds, in elements of a window: 4x4 is
 parted, 3x3 stays whole. Parted windows took 0.2 to 0.3 of the time for 3x3x3, 0.03 to 0.08 for 7x7
 (1 and 3 channels, f32, AVX-512, 2026-11-28)."""
 

@@ -2,10 +2,10 @@
 """Transposes move behind elementwise ops, towards what cancels them.
 
 A convolution wants its channels last, and gets transposes on each side where a front end has them
-first. Of what stands between two convolutions (bias, normalization, activation, residual) each op
-may be a kernel's result, in memory: there it should lie as the convolutions take it. So the first
-transpose is moved behind the ops that follow it until it meets the second one, a reduction that
-takes it in, or a result.
+first. Each op between two convolutions (bias, normalization, activation, residual) may be the
+result of a kernel, in memory: its layout there should be the one that convolutions read. So the
+first transpose is moved behind the ops that follow it until it meets the second one, a reduction
+that takes it in, or a result.
 
     f(transpose(x), transpose(y), broadcast(z)) => transpose(f(x, y, broadcast(transpose(z))))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unfolding: which computations stay called because copies of them would be too many.
 
-Calls and fusions are replaced by what they call, and each loop and branch gets computations of its
+Calls and fusions are replaced by their callees, and each loop and branch gets computations of its
 own. Thirty computations that each call the next one twice would become 2^30 instructions. A program
 that would grow beyond a limit keeps calls of large computations that have several callers: these
 are functions of the host program, compiled once. Where a fusion, a loop or a branch shares one, a

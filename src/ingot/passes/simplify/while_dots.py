@@ -8,8 +8,8 @@ After the loop: a sum over trips, `sum = sum + dot(a, b)`, is one product that a
 contracts over the trips. The loop stacks the operands that are not rows of arrays already. So the
 gradient of a recurrent layer's weights is one product, and not read and written in each trip.
 
-A product with few rows takes as long as its matrix takes to be read, or its sum to be read and
-written; one with many takes that once. Products of many rows gain nothing, and stay.
+The time of a product with few rows is that of reading its matrix, or of reading and writing its
+sum; a product with many rows takes that time once. Products of many rows gain nothing, and stay.
 
 Invariant: the number of trips is known; the arrays kept for all trips are limited in bytes.
 

@@ -44,7 +44,7 @@ class WhileLoopInvariantCodeMotion(LoopPass):
     least_elements: int = 65
 
     def rewrite(self, loop: Instruction, module: Module, context: PassContext) -> bool:
-        """Hoist what is worth an element of the state."""
+        """Hoist what is worth an element of the state; return whether anything was."""
         invariant = invariants(loop.attributes.body)
         hoistable = [
             one

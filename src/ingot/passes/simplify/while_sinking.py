@@ -30,7 +30,7 @@ class WhileLoopConstantSinking(LoopPass):
     name = "while-loop-constant-sinking"
 
     def rewrite(self, loop: Instruction, module: Module, context: PassContext) -> bool:
-        """Sink the elements that are smaller than their shapes."""
+        """Sink the elements that are smaller than their shapes; return whether there were any."""
         body: Computation = loop.attributes.body
         first, results = loop.operands[0].operands, body.root.operands
         sunk = {

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """while-loop-stack-motion: stacks that are known without the loop that fills them.
 
-A loop that records its trips for its gradient puts a row into an array in each trip. Of some arrays
-all rows are known beforehand: the same value in each (a weight), the rows of another array in their
-order, or the number of the trip. They are made after the loop, without it.
+A loop that records its trips for its gradient puts a row into an array in each trip. For some
+arrays all rows are known beforehand: the same value in each (a weight), the rows of another array
+in their order, or the number of the trip. They are made after the loop, without it.
 
 TensorFlow's loops push every value that the gradient reads, the weights of a recurrent layer among
 them: an array of a copy for each trip, which the loop of the gradient then reads row by row.
@@ -63,7 +63,7 @@ class _Stack:
 
 
 _Known: TypeAlias = Row | tuple[int, int] | None
-"""What all rows of a stack are: rows of an array, (factor, offset) of numbers, or one value."""
+"""The rows of a stack: rows of an array, (factor, offset) of numbers, or one value."""
 
 
 def _move(loop: Instruction, module: Module) -> bool:

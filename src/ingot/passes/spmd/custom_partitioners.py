@@ -32,7 +32,7 @@ Value = tuple[Shape, Sharding]
 
 @record
 class OwnPartition:
-    """What a host answers.
+    """The answer of a host.
 
     Attributes:
         module: the program of one device, on its parts of the operands.

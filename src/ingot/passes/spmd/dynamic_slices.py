@@ -53,7 +53,7 @@ class _Along:
 
 
 def update_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
-    """Replace an update along a divided dimension; return whether that was done."""
+    """Replace the dynamic-update-slice `op` along a divided dimension; return whether it is."""
     if values.summands(op):
         return False
     values.sum_operands(op)
@@ -83,7 +83,7 @@ def update_parts(values: Values, op: Instruction, annotated: Annotations) -> boo
 
 
 def slice_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
-    """Replace a dynamic slice along a divided dimension; return whether that was done."""
+    """Replace the dynamic-slice `op` along a divided dimension; return whether it is."""
     target, *starts = op.operands
     given, division = values.sharding(target), values.division(op, annotated)
     if division is None or op.shape.dtype is PRED:

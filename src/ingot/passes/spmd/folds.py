@@ -36,7 +36,16 @@ from ingot.support.records import replace
 
 
 def fold_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
-    """Replace a reduce of several operands along a divided dimension; return whether it was."""
+    """Replace `op`, a reduce of several operands, along a divided dimension.
+
+    Args:
+        values: the values of the computation, each with its sharding.
+        op: the instruction.
+        annotated: the shardings that the program gives its results.
+
+    Returns:
+        Whether that was done; if not, nothing has changed.
+    """
     count = len(op.operands) // 2
     arrays, starts = op.operands[:count], op.operands[count:]
     division = values.division(op, annotated)

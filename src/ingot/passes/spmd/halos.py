@@ -52,7 +52,7 @@ class _Dimension:
 
 @record
 class _Halo:
-    """What a device needs of its neighbours' parts along one dimension.
+    """The elements of its neighbours' parts that a device needs along one dimension.
 
     Attributes:
         along: the dimension.
@@ -76,7 +76,7 @@ _How = tuple[Division, Sequence[_Dimension]]
 
 
 def convolve_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
-    """Replace a convolution along a divided dimension; return whether that was done."""
+    """Replace the convolution `op` along a divided dimension; return whether that was done."""
     labels = op.as_(ConvolutionAttributes).labels
     dimensions = [
         _Dimension(int(letter), axis, labels.output.index(letter))
@@ -91,10 +91,10 @@ def convolve_parts(values: Values, op: Instruction, annotated: Annotations) -> b
 
 
 def reduce_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
-    """Replace a reduce-window along a divided dimension; return whether that was done."""
+    """Replace the reduce-window `op` along a divided dimension; return whether that was done."""
     fold = reducer_opcode(op.attributes.to_apply) if len(op.operands) == 2 else ""
     if not fold or not is_identity(op.operands[1], fold):
-        return False  # What lies outside of the operand is not folded; a start value would be.
+        return False  # Elements outside of the operand are not folded; a start value would be.
     dimensions = [_Dimension(axis, axis, axis) for axis in range(op.shape.rank)]
     division = values.division(op, annotated)
     return division is not None and (

@@ -38,7 +38,7 @@ from ingot.passes.spmd.values import Values
 
 
 def gather_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
-    """Replace a gather along a divided dimension; return whether that was done."""
+    """Replace the gather `op` along a divided dimension; return whether that was done."""
     operand, indices = op.operands
     division = values.division(op, annotated)
     if division is None or op.shape.dtype is PRED:
@@ -74,7 +74,7 @@ def gather_parts(values: Values, op: Instruction, annotated: Annotations) -> boo
 
 
 def scatter_parts(values: Values, op: Instruction, annotated: Annotations) -> bool:
-    """Replace a scatter whose result is divided along the indices; return whether that was done."""
+    """Replace the scatter `op` if its result is divided along the indices; return whether it is."""
     values.sum_operands(op)
     division = values.division(op, annotated)
     if len(op.operands) != 3 or division is None or division.fold not in ("", "add"):

@@ -36,7 +36,7 @@ from ingot.semantics.device_ranges import written
 
 
 class Channels:
-    """What the computations of a module share while it is partitioned.
+    """State that the computations of a module share while it is partitioned.
 
     Attributes:
         module: the module.

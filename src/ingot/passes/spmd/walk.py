@@ -78,6 +78,14 @@ class Walk(Values):
     def __init__(
         self, computation: Computation, channels: Channels, subgroups: Column = (), nesting: int = 0
     ) -> None:
+        """Prepare the walk.
+
+        Args:
+            computation: the computation whose instructions become those of one device.
+            channels: what all walks over the module share, such as the numbers of collectives.
+            subgroups: the manual subgroup of each device, if the computation is for each alone.
+            nesting: the number of loops and branches that the computation is nested in.
+        """
         super().__init__(computation, channels, subgroups)
         self.nesting = nesting
         self.arrivals: dict[str, Sharding] = {}
@@ -214,7 +222,11 @@ class Walk(Values):
             self.compute(op, annotated)
 
     def called(self, call: Instruction) -> None:
-        """Keep a call (`simplify.unfolding`): each device computes all of it."""
+        """Keep a call (`simplify.unfolding`): each device computes all of it.
+
+        Raises:
+            UnsupportedError: its callee divides values by hand or by a host's program.
+        """
         by_hand = (_ENTER, _LEAVE, TARGET, _ON_PARTS)
         inside = (one for each in reached(call.attributes.to_apply) for one in each.instructions)
         if any(target_of(one) in by_hand for one in inside):
@@ -227,7 +239,11 @@ class Walk(Values):
         return packed is self.computation.root or all(opening)
 
     def control(self, op: Instruction) -> None:
-        """Divide the state of control flow as its bodies or branches divide it."""
+        """Divide the state of control flow as its bodies or branches divide it.
+
+        Raises:
+            UnsupportedError: INGOT0360 if it is nested in `MAX_NESTING` loops and branches.
+        """
         if self.nesting == MAX_NESTING:
             raise self.refuse(op, f"it is nested in {MAX_NESTING} loops and branches")
         first = 0 if op.opcode == "while" else 1
@@ -288,7 +304,11 @@ class Walk(Values):
         self.computation.remove(call)
 
     def enter(self, call: Instruction) -> None:
-        """Make a part a value of code divided by hand, whole or divided in its manual subgroup."""
+        """Make a part a value of code divided by hand, whole or divided in its manual subgroup.
+
+        Raises:
+            UnsupportedError: INGOT0360 if the part has another shape than the code takes.
+        """
         value = call.operands[0]
         inner = self.evenly(self.read(call), call.shape) or self.whole
         if local_shape(call.shape, inner).dims != value.shape.dims:
@@ -301,7 +321,11 @@ class Walk(Values):
         self.computation.remove_dead(call)
 
     def leave(self, call: Instruction) -> None:
-        """Make a part from code divided by hand a divided value."""
+        """Make a part from code divided by hand a divided value.
+
+        Raises:
+            UnsupportedError: INGOT0360 if the part has another shape than the sharding gives.
+        """
         text = call.extra.get("sharding", "")
         sharding = self.evenly(self.read(call), call.shape) or self.whole
         operand = call.operands[0]
@@ -314,7 +338,12 @@ class Walk(Values):
         self.computation.remove_dead(call)
 
     def custom(self, call: Instruction) -> None:
-        """Replace a call by the program that its host makes for the parts of one device."""
+        """Replace a call by the program that its host makes for the parts of one device.
+
+        Raises:
+            UnsupportedError: INGOT0360 if no host has registered a partitioner, the call has
+                computations, or the host's program has another result shape.
+        """
         partitioner = find_partitioner()
         if partitioner is None or call.attributes.called_computations:
             raise self.refuse(call, "only its own host knows the function that it names")

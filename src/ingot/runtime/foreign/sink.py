@@ -11,27 +11,28 @@ from __future__ import annotations
 
 from functools import cache
 
-from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
-from ingot.llvm.target import TargetSpec
-from ingot.llvm.types import I32, PTR
+from ingot.native.functions import exported, symbol_of
+from ingot.native.module import compiled
+from ingot.native.types import i32
 from ingot.runtime.foreign.evaluate import evaluator_of
+from ingot.runtime.records import CallFrame
 from ingot.semantics.custom_calls import CallSite, LinkedCall, Target, register
 
-_SYMBOL = "ingot_sink"
+
+@exported("ingot_sink")
+def sink(_: CallFrame) -> i32:
+    """Do nothing."""
+    return 0
 
 
 @cache
 def _library() -> Library:
-    module = ModuleBuilder(_SYMBOL)
-    function = module.function(_SYMBOL, I32, [("frame", PTR)])
-    function.ret(function.const(I32, 0))
-    return link_object([compile_object(module.text(), TargetSpec.host())], {})
+    return link_object([compiled("ingot_sink", ("artifact", "runtime"), lambda: [sink])], {})
 
 
 def _link(call: CallSite) -> LinkedCall:
-    return LinkedCall(_library().address(_SYMBOL), _library())
+    return LinkedCall(_library().address(symbol_of(sink)), _library())
 
 
 def register_sink() -> None:

@@ -44,6 +44,7 @@ from ingot.kernel.expr import Expr
 from ingot.kernel.ir import AttentionKernel, Axis
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.values import Value
 
@@ -80,7 +81,7 @@ def emit_attention_kernel(
 
 
 class UnitEmitter:
-    """Emits the units of one kernel into one function; `shared` gathers what it calls."""
+    """Emits the units of one kernel into one function; `shared`: library code that it calls."""
 
     def __init__(
         self,
@@ -125,7 +126,7 @@ class UnitEmitter:
         return -(-size // self.schedule.lanes) * self.schedule.lanes
 
     def _room(self, size: int) -> Value:
-        return self.f.alloca(self.cell, size, 64)
+        return self.f.alloca(self.cell, size, LINE_BYTES)
 
     # ---- units
 
@@ -300,7 +301,7 @@ class UnitEmitter:
         *,
         goes_on: bool,
     ) -> None:
-        """Emit a register block; `goes_on`: its sums are added to what stands there."""
+        """Emit a register block; `goes_on`: its sums are added to those in memory."""
         panel = None if goes_on else self.schedule.columns
         given = Factors(self.kernel.accumulate, matrices, self.schedule.lanes, panel)
         micro = common_micro_kernel(given, self.target, rows, width)

@@ -25,6 +25,7 @@ from ingot.kernel.contraction.product_blocks import SQUARE
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import AttentionKernel, Combiner, Store
 from ingot.llvm import types as lt
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.math.called import RETURNED_REGISTERS
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
@@ -33,7 +34,7 @@ from ingot.support.records import record
 
 @record
 class Tiles:
-    """What a unit computes: scores, keys by rows, and sums, rows by `width`."""
+    """The arrays that a unit computes: scores, keys by rows, and sums, rows by `width`."""
 
     scores: Value
     sums: Value
@@ -57,7 +58,7 @@ class Rows:
         self.count = _side_by_side(schedule)
         self.wide = vector(self.cell, self.count)
         self.greatest, self.total, self.factors = (
-            self.f.alloca(self.cell, schedule.rows, 64) for _ in range(3)
+            self.f.alloca(self.cell, schedule.rows, LINE_BYTES) for _ in range(3)
         )
         exprs = [kernel.shift, *(item for store in kernel.stores for item in store.exprs)]
         nodes = walk(tuple(exprs))
@@ -72,7 +73,7 @@ class Rows:
         # Squares that are transposed may end behind the last key.
         room = (schedule.keys + SQUARE) * schedule.rows
         self.masks = {
-            item: self.f.alloca(self.cell, room, 64)
+            item: self.f.alloca(self.cell, room, LINE_BYTES)
             for item in walk((kernel.scores,))
             if _lies_along_keys(kernel, item)
         }
@@ -93,8 +94,8 @@ class Rows:
     def _larger(self, a: Value, b: Value) -> Value:
         """Return the greater one of two scores of the sums' type.
 
-        Where nothing but the shift is made of it, NaN may get lost, and the sign of zero: a power
-        of NaN is NaN whatever the shift. That is one instruction, where HLO's maximum is five.
+        If only the shift is computed from it, NaN and the sign of zero may be lost: a power of NaN
+        is NaN whatever the shift. That takes one instruction, HLO's maximum takes five.
         """
         if self.is_shift_alone:
             return self.f.select(self.f.fcmp("ogt", a, b), a, b)
@@ -104,7 +105,7 @@ class Rows:
         return self._as(found, element, accumulate)
 
     def _finite(self, greatest: Value) -> Value:
-        """Return 0 in place of minus infinity: what a row without a score is shifted by."""
+        """Return the shift of rows: `greatest`, but 0 where it is minus infinity (no score)."""
         f = self.f
         none = f.fcmp("oeq", greatest, f.const(greatest.type, -math.inf))
         return f.select(none, f.zero(greatest.type), greatest)

@@ -212,7 +212,10 @@ class DotProducts:
 
 
 def shared_dots(element: Type, lanes: int, rows: int, columns: int) -> DotProducts:
-    """Return dot products that fit every depth and all steps; `replace` gives their types."""
+    """Return dot products that fit every depth and all steps; `replace` gives their types.
+
+    They compute `rows` by `columns` sums of type `element`, each in `lanes` lanes along the depth.
+    """
     return DotProducts(
         element=element,
         lanes=lanes,

@@ -52,6 +52,13 @@ def emit_epilogue(
     """Emit `void epilogue(env, tile, batch, row, rows, row_step, column, columns)`; return it.
 
     The tile has `rows` rows, which are `row_step` apart in the result.
+
+    Args:
+        module: the module that the function is added to.
+        symbol: its name.
+        kernel: the contraction whose stores it computes.
+        schedule: gives lanes, and the columns of a tile.
+        target: the machine that it is compiled for.
     """
     params = [("env", lt.PTR), ("tile", lt.PTR)]
     numbers = ("batch", "row", "rows", "row_step", "column", "columns")

@@ -28,6 +28,7 @@ from ingot.kernel.contraction.schedule import ContractionSchedule, is_split
 from ingot.kernel.ir import ContractionKernel, Patches
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.index import Condition
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.values import FunctionRef, Value
 from ingot.support.records import record
@@ -133,7 +134,7 @@ class UnitEmitter:
             height = schedule.m_block if self.is_split else schedule.rows
             # The epilogue may load lanes behind the last row.
             sizes["tile"] = height * schedule.n_block + 2 * schedule.lanes
-        return {name: self.f.alloca(self.cell, size, 64) for name, size in sizes.items()}
+        return {name: self.f.alloca(self.cell, size, LINE_BYTES) for name, size in sizes.items()}
 
     @property
     def _lhs_step(self) -> int:

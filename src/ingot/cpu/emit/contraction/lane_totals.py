@@ -15,7 +15,7 @@ from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.values import Value
 
 LANE_BITS = 128
-"""What shuffles move at most in one step."""
+"""Most bits that shuffles move in one step."""
 
 GROUPED_BITS = (32, 64)
 """Sizes of sums that are added together."""

@@ -26,17 +26,17 @@ from ingot.emit.values.indices import IndexValue
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.index import Condition, Index
-from ingot.llvm.machine_model import L1_WAYS, LINE_BYTES
+from ingot.llvm.machine_model import L1_WAYS, LINE_BYTES, PAGE_BYTES
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 from ingot.support.records import record, replace
 
 UNROLLED = 4
 """Steps along k that the loop makes at once where A is dense along k: its addresses go on once for
-all of them. Products of 250 to 500 rows took 8 to 10 % less on a core that two threads share. Of
-pairs, which are more instructions, it made s8 products 6 % slower."""
+all of them. Products of 250 to 500 rows took 8 to 10 % less on a core that two threads share. For
+pairs, which take more instructions, it made s8 products 6 % slower."""
 
-PANEL_BYTES_AHEAD, ROWS_AHEAD = 4096, 4
+PANEL_BYTES_AHEAD, ROWS_AHEAD = PAGE_BYTES, 4
 """Distance at which B is prefetched into the L1 cache: bytes of a packed panel, rows of a matrix
 in place. The CPU's own prefetchers begin again at each page. Together with blocks
 of all rows that registers hold the product 2048 took 0.79 of the time, 1024 0.92, 8x4096x4096 0.87
@@ -47,7 +47,7 @@ fetched too, where no sums are loaded from it: 702x5x1460 took 0.71 of the time,
 MIN_FETCHING_ROWS = 4
 """Rows from which on a block has enough products for each line of B to hide a prefetch."""
 
-FAR_ROWS_AHEAD = L1_WAYS
+L2_ROWS_AHEAD = L1_WAYS
 """Rows ahead at which a B in place that no cache keeps is prefetched into the L2 cache: the next
 piece of a product of few rows. Against four rows into the L1 cache, or none of less than four rows,
 1, 2, 3 and 8 rows times 4096x4096 took 0.70, 0.68, 0.82 and 0.63 of the time, 16 rows 0.85, 28
@@ -84,7 +84,7 @@ class Matrix:
 
 @record
 class MicroKernel:
-    """What one micro-kernel is; strides are in elements, None when they are parameters.
+    """The description of one micro-kernel; strides are in elements, None when they are parameters.
 
     Attributes:
         element: type of a sum and of every operand element.
@@ -105,12 +105,13 @@ class MicroKernel:
             products of its own: product t of a row reads the row of A t rows behind it; else 0.
         factors: how many factors a word of A and B holds: two of 16 bits, bf16 if sums are floats,
             or four of 8.
-        b_signed: of bytes, whether those of B are signed; those of A then are not, and else are.
+        b_signed: whether bytes of B are signed; bytes of A are signed if those of B are not.
         begins_with_sums: whether the first row of B is added to the sums as it is.
         rows_ahead: how many rows ahead of its products B is fetched into the cache; 0: it is not.
-        tail_lanes: lanes of the last vector where they are fewer; 0: it has as many as the others.
+        tail_lanes: lanes of the last vector where they are fewer; 0: it is like the others.
         fetches_next: whether the block of A behind this one is fetched into the L2 cache.
-        fetches_far: whether a line is fetched into it for each k: from `far` on, `far_step` apart.
+        prefetches_rhs: whether a line is fetched into it for each k: from `next_rhs` on,
+            `next_rhs_step` apart.
     """
 
     element: Type
@@ -136,7 +137,7 @@ class MicroKernel:
     rows_ahead: int = 0
     tail_lanes: int = 0
     fetches_next: bool = False
-    fetches_far: bool = False
+    prefetches_rhs: bool = False
 
     @property
     def name(self) -> str:
@@ -150,7 +151,7 @@ class MicroKernel:
             prefix += f"_words{self.factors}{'s' * self.b_signed}{'c' * self.begins_with_sums}"
         prefix += f"_ahead{self.rows_ahead}" if self.rows_ahead else ""
         prefix += f"_tail{self.tail_lanes}" if self.tail_lanes else ""
-        prefix += "_next" * self.fetches_next + "_far" * self.fetches_far
+        prefix += "_next" * self.fetches_next + "_rhs" * self.prefetches_rhs
         block = f"{self.rows}x{self.vectors}x{self.lanes}"
         return f"{prefix}_{kind}_{block}_{strides_text(self)}_{masks}"
 
@@ -187,7 +188,7 @@ class MicroKernel:
         params: list[tuple[str, Type]] = [("a", lt.PTR), ("b", lt.PTR), ("c", lt.PTR)]
         params += [("depth", lt.I64), ("accumulate", lt.I1), ("columns", lt.I64)]
         params += stride_params(self)
-        params += [("far", lt.PTR), ("far_step", lt.I64)] * self.fetches_far
+        params += [("next_rhs", lt.PTR), ("next_rhs_step", lt.I64)] * self.prefetches_rhs
         return params + [("table", lt.PTR), ("segments", lt.I64)] * self.is_segmented
 
     def define(self, module: ModuleBuilder, linkage: str = "internal") -> FunctionRef:
@@ -213,7 +214,14 @@ def shared(
 ) -> MicroKernel:
     """Return a micro-kernel that fits every product: all strides are parameters.
 
-    `replace` says those that are known, and what else sets it apart.
+    `replace` gives it strides that are known, and other variants.
+
+    Args:
+        element: the type of operands and sums.
+        lanes: elements of a vector.
+        rows: rows of the block of sums.
+        vectors: vectors per row of it.
+        masked: whether the vectors are masked by the number of columns.
     """
     return MicroKernel(
         element=element,
@@ -255,7 +263,7 @@ def on_panels(spec: MicroKernel, columns: int) -> MicroKernel:
 def shared_along(
     element: Type, lanes: int, rows: int, vectors: int, *, masked: bool
 ) -> MicroKernel:
-    """Return the one of them whose A is dense along k."""
+    """Return `shared` for an A that is dense along k (a step of 1), with the same arguments."""
     return replace(shared(element, lanes, rows, vectors, masked=masked), a_step=1)
 
 
@@ -263,7 +271,7 @@ def shared_along(
 def shared_across(
     element: Type, lanes: int, rows: int, vectors: int, *, masked: bool
 ) -> MicroKernel:
-    """Return the one of them whose A is dense along m."""
+    """Return `shared` for an A that is dense along m (a row step of 1), with the same arguments."""
     return replace(shared(element, lanes, rows, vectors, masked=masked), a_row=1)
 
 
@@ -372,8 +380,8 @@ class Block:
         if self.spec.taps:
             return self._taps(a, b, sums)
         starts = [self._row(a, row) for row in range(0, self.spec.rows, self.group)]
-        if self.spec.fetches_far:
-            starts.append(self.given["far"])
+        if self.spec.prefetches_rhs:
+            starts.append(self.given["next_rhs"])
         found = [b, *starts, *sums]
         if isinstance(depth, int):
             found = self._steps(depth, found)
@@ -423,7 +431,7 @@ class Block:
         return f.gep(start, column * self.spec.lanes, element)
 
     def _new_sums(self) -> list[Value]:
-        """Return zeros; where they are stored, memory comes while the products are made."""
+        """Return zeros; prefetch the block of C that they will be stored to, if any."""
         f, spec = self.f, self.spec
         if self._fetches:
             for row in range(spec.rows):
@@ -456,11 +464,11 @@ class Block:
         f, spec = self.f, self.spec
         groups = -(-spec.rows // self.group)
         b_row, starts, sums = carried[0], carried[1 : 1 + groups], carried[1 + groups :]
-        far: list[Value] = []
-        if spec.fetches_far:
+        next_rhs: list[Value] = []
+        if spec.prefetches_rhs:
             line, *sums = sums
             fetch(f, line, near=TO_L2)
-            far = [f.gep(line, self.given["far_step"], spec.element)]
+            next_rhs = [f.gep(line, self.given["next_rhs_step"], spec.element)]
         b = self._b_vectors(b_row)
         found: list[Value] = []
         for row in range(spec.rows):
@@ -477,13 +485,13 @@ class Block:
             block = f.imul(self.depth, self.strides["a_step"])
             fetch(f, f.gep(starts[0], block, spec.element), near=TO_L2)
         after = [f.gep(start, self.strides["a_step"], spec.element) for start in starts]
-        return [f.gep(b_row, self.strides["b_step"], spec.element), *after, *far, *found]
+        return [f.gep(b_row, self.strides["b_step"], spec.element), *after, *next_rhs, *found]
 
     @property
     def _fetches(self) -> bool:
         """Whether there are enough products to hide prefetches."""
         spec = self.spec
-        is_fetched = spec.rows_ahead > 0 or spec.fetches_next or spec.fetches_far
+        is_fetched = spec.rows_ahead > 0 or spec.fetches_next or spec.prefetches_rhs
         return is_fetched and not isinstance(self.depth, int)
 
     def _fetch_ahead(self, b_row: Value) -> None:
@@ -496,8 +504,8 @@ class Block:
     def _fetch(self, row: Value, *, for_writing: bool = False) -> None:
         """Emit the prefetches of a row of the block's width."""
         f, spec = self.f, self.spec
-        is_far = spec.b_step is None and spec.rows_ahead == FAR_ROWS_AHEAD
-        near = TO_L2 if is_far else TO_L1
+        is_to_l2 = spec.b_step is None and spec.rows_ahead == L2_ROWS_AHEAD
+        near = TO_L2 if is_to_l2 else TO_L1
         for offset in range(0, spec.vectors * spec.lanes * spec.element.bytes, LINE_BYTES):
             fetch(f, f.gep(row, offset, lt.I8), for_writing=for_writing, near=near)
 

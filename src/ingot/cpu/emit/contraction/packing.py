@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packing of contraction operands: any expression, evaluated into the layout of micro-kernels.
 
-Of the lhs a register block of rows is packed at a time, row after row; of the rhs a unit's block of
-columns, in panels as wide as the register block, each k after k. Lanes run along the axis that the
-operand's loads walk with stride one; a panel whose lanes run along k is transposed in registers.
+A register block of rows of the lhs is packed at a time, row after row. A unit's block of columns of
+the rhs is packed in panels as wide as the register block, each k after k. Lanes run along the axis
+that the operand's loads walk with stride one; a panel whose lanes run along k is transposed in
+registers.
 
 Invariant: elements of a buffer beyond the operand's extents never reach a result.
 """

@@ -6,8 +6,8 @@ the addresses of the micro-kernels: two heights, whole and masked. One driver fo
 serves all plain products of the process. Sums go to the result, or to a tile on the stack, from
 which an epilogue takes the rows of each row block.
 
-A unit multiplies piece of k by piece, row block by row block, panel by panel. What packs before the
-units, and the units of both operands packed, are in `product_ahead`; packing is in
+A unit multiplies piece of k by piece, row block by row block, panel by panel. The phase that packs
+before the units, and the units of both operands packed, are in `product_ahead`; packing is in
 `product_packing`.
 
 Invariant: a unit writes its own elements of the result and nothing else.
@@ -31,7 +31,7 @@ from ingot.native.functions import inlined, native
 from ingot.native.pointers import Array, Pointer, sizeof
 from ingot.native.types import i64
 
-LINES_FAR = 3
+LINES_PER_ROW = 3
 """Lines of a row of a panel where it lies: row block after row block, each fetches one of them."""
 
 
@@ -98,9 +98,9 @@ def multiply_piece(of: Products, unit: Unit) -> None:
     """Multiply a piece of k, row block by row block, each followed by its epilogue."""
     part = unit.part
     rhs = rhs_at(of, unit)
-    far = rhs
+    next_rhs = rhs
     if of.variant.has_panels:
-        far = packed_next(of, unit, rhs)
+        next_rhs = packed_next(of, unit, rhs)
         pack_columns(of, unit, unit.panels, rhs)
         rhs = unit.panels
     whole = unit.columns // of.columns * of.columns
@@ -112,18 +112,18 @@ def multiply_piece(of: Products, unit: Unit) -> None:
         block.a = rows_of(of, unit, number, block.rows)
         block.rest = of.columns
         block.function = part.tall if number < part.tall_blocks else part.low
-        lines = far + min(number - unit.first_block, LINES_FAR - 1) * LINE_BYTES
+        lines = next_rhs + min(number - unit.first_block, LINES_PER_ROW - 1) * LINE_BYTES
         for column in range(0, whole, of.columns):
             block.b = column_of(of, part, rhs, column)
             block.c = sums + column * of.bytes
-            block.far = lines + column * of.bytes
+            block.next_rhs = lines + column * of.bytes
             multiply_block(of, unit, block)
         if whole < unit.columns:
             block.rest = unit.columns - whole
             block.function = part.tall_rest if number < part.tall_blocks else part.low_rest
             block.b = column_of(of, part, rhs, whole)
             block.c = sums + whole * of.bytes
-            block.far = lines + whole * of.bytes
+            block.next_rhs = lines + whole * of.bytes
             multiply_block(of, unit, block)
         finish(unit, sums, number, number + 1)
 

@@ -78,7 +78,7 @@ def begin_piece(unit: Unit, number: i64) -> None:
 
 @inlined
 def pieces_of(part: Part) -> i64:
-    """Return how many pieces of k there are."""
+    """Return the number of pieces of k."""
     return (part.k + part.k_block - 1) // part.k_block
 
 

@@ -14,7 +14,7 @@ from ingot.native.pointers import Pointer, sizeof
 from ingot.native.types import i64
 
 ARGUMENTS = ("function", "a", "b", "c", "rest")
-"""What a micro-kernel takes of a block, itself first."""
+"""The fields of a block that are passed to a micro-kernel: its own address first."""
 
 
 @inlined
@@ -39,7 +39,10 @@ def rhs_at(of: Products, unit: Unit) -> Pointer:
 
 @inlined
 def finish(unit: Unit, sums: Pointer, block: i64, last_block: i64) -> None:
-    """Call the epilogue, if there is one, for some row blocks, if no piece of k follows."""
+    """Call the epilogue, if there is one, for row blocks `block` to `last_block` of `unit`.
+
+    Only the last piece of k calls it: before that, `sums` are not complete.
+    """
     part = unit.part
     epilogue = unit.env.epilogue
     if epilogue is not None and unit.start + part.k_block >= part.k:
@@ -79,7 +82,7 @@ def _emit_block(f: FunctionBuilder, of: Products, unit: Value, block: Value) -> 
         goes_on = f.icmp("sgt", start, f.const(lt.I64, 0))
         steps.append(parts(number("out_row")))
         if variant.has_panels and variant.fetches:
-            steps += [Block.c_layout.load(f, block, "far"), number("rhs_step")]
+            steps += [Block.c_layout.load(f, block, "next_rhs"), number("rhs_step")]
         arguments = [a, b, c, parts(depth), goes_on, parts(rest), *steps]
     signature = [type_ for _, type_ in micro_kernel(variant, 1, variant.columns).params]
     f.call_indirect(function, lt.VOID, signature, arguments)

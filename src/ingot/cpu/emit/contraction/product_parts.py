@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the drivers of plain products share: their variants, units, and micro-kernels.
+"""Variants, units and micro-kernels that the drivers of plain products share.
 
-Below `product`, `product_ahead` and `product_packing`. Invariant: a micro-kernel depends on the
+`product`, `product_ahead` and `product_packing` use them. Invariant: a micro-kernel depends on the
 variant of its products and the shape of its register block alone.
 """
 
@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from ingot.cpu.emit.contraction.dot_products import DotProducts, shared_dots
 from ingot.cpu.emit.contraction.microkernel import (
-    FAR_ROWS_AHEAD,
+    L2_ROWS_AHEAD,
     MOST_SHARED,
     MicroKernel,
     on_panels,
@@ -124,7 +124,7 @@ class Products(Known):
 
 
 class Part(ProductNumbers, is_constant=True):
-    """What env holds behind its start: the numbers, and micro-kernels of two heights.
+    """The part of env behind its start: the numbers, and micro-kernels of two heights.
 
     The last two are for the columns behind the whole register blocks.
     """
@@ -163,7 +163,7 @@ class Unit(Struct):
 class Block(Struct):
     """A register block: its micro-kernel, A, B, C, the columns from its first one on, its rows.
 
-    At `far` lies what it fetches of the columns that are packed next.
+    At `next_rhs` are the columns that are packed next, which it prefetches.
     """
 
     function: Pointer
@@ -172,7 +172,7 @@ class Block(Struct):
     c: Pointer
     rest: i64
     rows: i64
-    far: Pointer
+    next_rhs: Pointer
 
 
 @lru_cache(maxsize=MOST_SHARED)
@@ -200,9 +200,9 @@ def micro_kernel(variant: ProductVariant, rows: int, columns: int) -> Kernel:
         if variant.packed_step:
             common = replace(common, rows_ahead=0, fetches_next=True)
         elif variant.fetches:
-            common = replace(common, rows_ahead=0, fetches_far=True)
+            common = replace(common, rows_ahead=0, prefetches_rhs=True)
     elif variant.fetches:
-        common = replace(common, rows_ahead=FAR_ROWS_AHEAD)
+        common = replace(common, rows_ahead=L2_ROWS_AHEAD)
     return replace(
         common,
         a_row=1 if variant.is_lhs_packed and not is_along else None,

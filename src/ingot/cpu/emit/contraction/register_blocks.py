@@ -175,7 +175,14 @@ def common_micro_kernel(
 
 
 def own_micro_kernel(given: Factors, target: TargetSpec, rows: int, columns: int) -> MicroKernel:
-    """Return a micro-kernel of the module's own, with its known strides as constants."""
+    """Return a micro-kernel of the module's own, with its known strides as constants.
+
+    Args:
+        given: where operands and sums lie.
+        target: the machine; without FMA products are rounded before they are added.
+        rows: rows of the block of sums.
+        columns: columns of it; the last vector is masked if they do not fill it.
+    """
     lhs, rhs, sums = given.matrices
     cell = cell_type(given.accumulate)
     is_masked = columns % given.lanes > 0

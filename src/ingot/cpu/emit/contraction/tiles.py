@@ -37,7 +37,7 @@ class TileKernel:
 
     Attributes:
         sums: type of the sums, F32 or I32.
-        signs: of bytes, whether those of A and of B are signed.
+        signs: whether bytes of A and of B are signed.
         rows, columns: tiles of a block.
         b_row: step from row to row of B, in words.
     """

@@ -4,8 +4,8 @@
 The lowest part is the first k's, as `MicroKernel.factors` takes them: bytes, 16-bit integers, or
 the bits of bf16. Positions along k count words here, sizes of spans elements.
 
-Invariant: what a last word has behind the depth is zero in the rhs. In tiles, so is what either
-operand has up to a whole step.
+Invariant: the part of a last word behind the depth is zero in the rhs. In tiles both operands are
+zero up to a whole step.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ class WordPacker(Packer):
         self.behind: IndexValue | None = None
 
     def panels(self, operand: Expr, buffer: Value, n: Span, k: Span, layout: Panels) -> None:
-        """Pack columns of the rhs as `Packer.panels` does, and what tiles read behind the depth."""
+        """Pack columns of the rhs as `Packer.panels` does, and zeros to the depth that tiles read.
+
+        The arguments are those of `Packer.panels`.
+        """
         super().panels(operand, buffer, n, k, layout)
         if not self.has_tiles:
             return

@@ -2,7 +2,7 @@
 """Products of words: one instruction adds two or four products of neighbours to each sum.
 
 Used by `microkernel` and `dot_products`; `word_packing` makes the words. Invariant: integers are
-exact, sums wrap around; of bf16 each product is added as by an fma, but a denormal counts as
+exact, sums wrap around; each product of bf16 is added as by an fma, but a denormal counts as
 zero.
 """
 
@@ -24,10 +24,10 @@ ADD_PAIRS = {
 """The sum of two products of 16-bit integers, by the bits of a vector."""
 
 INTEGERS = {2: S16, 4: S8}
-"""What integers are multiplied as, by the factors of a word; signs of bytes do not matter here."""
+"""The types that integers are multiplied as, by the factors of a word; signs do not matter."""
 
 SHIFT = 0x80
-"""What shifts a byte by 128 from one range to the other, by "exclusive or" of its sign."""
+"""Shifts a byte by 128 from one range to the other, by "exclusive or" with its sign bit."""
 
 
 def factor_type(total: Type, factors: int) -> Type:
@@ -40,7 +40,7 @@ def add_words(
 ) -> Value:
     """Return sums and the products of the factors of each word of A and B.
 
-    `b_signed`: of bytes, whether those of B are signed; those of A then are not, and else are.
+    `b_signed`: whether bytes of B are signed; bytes of A are signed if those of B are not.
     """
     wide = total.type
     parts = vector(factor_type(wide.element, factors), factors * wide.lanes)
@@ -54,7 +54,10 @@ def add_words(
 
 
 def add_shifts(f: FunctionBuilder, b: Value, total: Value, *, b_signed: bool) -> Value:
-    """Return sums and what the shift of A adds to them for words of B."""
+    """Return `total` plus the products of words of B with the shift of A's bytes, -`SHIFT` each.
+
+    `b` are words of four bytes, one for each sum; `b_signed` as in `add_words`.
+    """
     wide = total.type
     shifts = f.splat(f.const(lt.I8, SHIFT - 256), wide.lanes * 4)
     return add_words(f, (shifts, b), total, 4, b_signed=b_signed)

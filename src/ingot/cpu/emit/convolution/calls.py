@@ -36,7 +36,7 @@ def direct_kernel(of: Elements, rows: int, *, rest: int = 0, taps: int = 0) -> M
         of: type of operands and sums, and the panels.
         rows: rows of a block.
         rest: columns of the panel that exist; 0: all.
-        taps: see `MicroKernel`; of depthwise convolutions.
+        taps: see `MicroKernel`; 0 unless the convolution is depthwise.
     """
     vectors, masked = -(-(rest or of.columns) // of.lanes), rest % of.lanes > 0
     common = shared_along(of.type, of.lanes, rows, vectors, masked=masked)

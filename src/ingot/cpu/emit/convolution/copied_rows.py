@@ -18,7 +18,7 @@ class RowCopy(Struct):
     """A copy of rows: of `copied` channels, for the lines from `line` to `last_line` of a unit.
 
     The first element that is copied of the image's first pixel is at `source`; the unit's first
-    window begins at plane `z` and row `y`. Of a row of the copy, the pixels from `first_pixel` to
+    window begins at plane `z` and row `y`. In a row of the copy, the pixels from `first_pixel` to
     `last_pixel` are those of the image.
     """
 

@@ -2,7 +2,7 @@
 """Panels of a unit of a direct convolution: products piece by piece, then the epilogue by lines.
 
 Part of the driver `direct`. A line of one panel and one piece has all of its products at once: its
-epilogue follows, and the next line's sums take its place.
+epilogue follows, and the next line's sums overwrite it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Part(DirectNumbers, is_constant=True):
 class Unit(Struct):
     """A unit of a part: `lines` lines of `columns` features of a group.
 
-    Of areas there are the copy of rows, a packed piece of taps, and rows of sums for the epilogue,
-    `rows_line` apart from line to line (0: each line takes the place of the one before). `plane` is
+    Its areas are the copy of rows, a packed piece of taps, and rows of sums for the epilogue,
+    `rows_line` apart from line to line (0: each line overwrites the one before). `plane` is
     the number of the image and of the position along the first dimension, as one.
     """
 
@@ -48,7 +48,7 @@ class Unit(Struct):
     column: i64
     columns: i64
     image: Pointer
-    source: Pointer  # what is copied of the image's first pixel
+    source: Pointer  # the first copied element of the image's first pixel
     z: i64  # where its first window begins
     y: i64
     result: Pointer

@@ -21,7 +21,7 @@ from ingot.native.types import i64
 
 
 class Part(FilterGradientNumbers, is_constant=True):
-    """What env holds behind its start; the last two micro-kernels are for the columns left over."""
+    """The part of env behind its start; the last two micro-kernels do the remaining columns."""
 
     low: SegmentedKernel
     tall: SegmentedKernel

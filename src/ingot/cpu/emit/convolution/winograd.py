@@ -4,8 +4,8 @@
 The first function transforms the taps into 16 planes of panels, each as wide as a register block. A
 unit then transforms its tiles of the image, runs a product for each plane and adds the planes up:
 into the result, or into rows that an epilogue reads. The numbers of a convolution are in its env
-(`kernel.convolution.winograd.WinogradNumbers`), so the two functions serve every size. What works
-on vectors is in `winograd_transforms`.
+(`kernel.convolution.winograd.WinogradNumbers`), so the two functions serve every size. The
+code on vectors is in `winograd_transforms`.
 
 Invariant: a unit writes its own elements of the result and nothing else.
 """
@@ -182,7 +182,7 @@ def add_up(of: Elements, unit: Unit) -> None:
 
 @native
 def add_up_tile(of: Elements, unit: Unit, row: i64, column: i64, tile: i64) -> None:
-    """Add up the results of a tile; those outside of the image go to a place that nobody reads."""
+    """Add up the results of a tile; those outside of the image go to memory that nobody reads."""
     part = unit.part
     start = unit.rows
     pixel = part.n_block * of.bytes

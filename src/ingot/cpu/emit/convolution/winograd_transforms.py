@@ -25,7 +25,7 @@ Transform = Callable[[FunctionBuilder, Row], list[Value]]
 
 
 class Part(WinogradNumbers, is_constant=True):
-    """What the driver's env holds behind its start."""
+    """The part of the driver's env behind its start."""
 
     micro_kernel: MicroKernelFunction
 

@@ -14,7 +14,15 @@ from ingot.llvm.values import Value
 
 
 def unpack_tile(m: ComplexMath, half: Value, table: Value, source: Tile, target: Tile) -> None:
-    """Write the h + 1 elements of the spectrum into another tile."""
+    """Write the `half` + 1 elements of the spectrum of a real signal to `target`.
+
+    Args:
+        m: emits complex arithmetic.
+        half: elements of `source`, the transform of half the length.
+        table: address of the twiddles, as `fold_twiddles` makes them.
+        source: the transform Z.
+        target: where the spectrum X is written; it does not overlap `source`.
+    """
     f = m.f
 
     def at(k: IndexValue, index: IndexValue, mirror: IndexValue) -> None:
@@ -27,12 +35,20 @@ def unpack_tile(m: ComplexMath, half: Value, table: Value, source: Tile, target:
 
 
 def pack_tile(m: ComplexMath, half: Value, table: Value, source: Tile, target: Tile) -> None:
-    """Write the h elements to be transformed into another tile, their parts swapped."""
+    """Write the `half` elements to be transformed to `target`, real and imaginary parts swapped.
+
+    Args:
+        m: emits complex arithmetic.
+        half: elements of `target`.
+        table: address of the twiddles, as `fold_twiddles` makes them for an inverse.
+        source: the `half` + 1 elements of the spectrum X.
+        target: where Z is written; it does not overlap `source`.
+    """
     f = m.f
 
     def real(value: Complex) -> Complex:
-        # The first and last elements of a real signal's spectrum are real: what they say else
-        # is not looked at.
+        # The first and last elements of a real signal's spectrum are real: their imaginary
+        # parts are ignored.
         return Complex(value.re, f.zero(m.type))
 
     first = packed(m, real(source.load(0)), real(source.load(half)), m.constant(table, 0))
@@ -47,7 +63,10 @@ def pack_tile(m: ComplexMath, half: Value, table: Value, source: Tile, target: T
 
 
 def extend_tile(m: ComplexMath, length: Value, tile: Tile) -> None:
-    """Fill the second half of a real signal's spectrum, in place; swap the parts of all of it."""
+    """Fill the second half of a real signal's spectrum, in place; swap the parts of all of it.
+
+    `m` emits complex arithmetic; `tile` has `length` elements, of which length/2 + 1 are given.
+    """
     f = m.f
     tile.store(0, _swapped(Complex(tile.load(0).re, f.zero(m.type))))
 

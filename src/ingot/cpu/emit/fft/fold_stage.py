@@ -47,7 +47,7 @@ class Fold(Struct, is_constant=True):
 
 @record
 class Folds(Known):
-    """What folds that are phases have in common: their vectors, whether they pack, and FMA."""
+    """The properties of folds that are phases: their vectors, whether they pack, and FMA."""
 
     type: Type
     packs: bool

@@ -145,7 +145,7 @@ class HalfColumns:
 
     Attributes:
         columns: where they would lie if all were in memory.
-        lane, left: number of the first lane, and how many lanes there are from there on.
+        lane, left: number of the first lane, and the number of lanes from there on.
         width: elements from one of a lane to the next.
         size: elements of a spectrum where it is read, of its half where it is written.
     """
@@ -169,9 +169,9 @@ class HalfColumns:
         mirror = f.gep(at, f.imul(distance, 2 * m.type.element.bytes))
         numbers = [lanes - 1 - part // 2 for part in range(2 * lanes)]
         wanted = f.and_(self._from(stored, numbers), self._below(self.left, numbers))
-        turned = separate(m, [f.masked_load(pairs, mirror, wanted)])
+        mirrored = separate(m, [f.masked_load(pairs, mirror, wanted)])
         backwards = range(lanes - 1, -1, -1)
-        re, im = (f.shuffle(part, part, backwards) for part in (turned.re, turned.im))
+        re, im = (f.shuffle(part, part, backwards) for part in (mirrored.re, mirrored.im))
         here = separate(m, [direct])
         is_mirrored = self._from(stored, range(lanes))
         value = Complex(

@@ -133,12 +133,12 @@ class Squares:
         m, side = self.math, self.side
         along = butterfly(m, rows)
         columns = np.tile(np.arange(side), 2)
-        turned = [
+        rotated = [
             m.mul(value, self._constant(roots(side * side, number * columns))) if number else value
             for number, value in enumerate(along)
         ]
-        re = self._transposed([value.re for value in turned])
-        im = self._transposed([value.im for value in turned])
+        re = self._transposed([value.re for value in rotated])
+        im = self._transposed([value.im for value in rotated])
         return butterfly(m, [Complex(*pair) for pair in zip(re, im, strict=True)])
 
     def _transposed(self, rows: Sequence[Value]) -> list[Value]:

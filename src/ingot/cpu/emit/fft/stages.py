@@ -6,7 +6,7 @@ stage takes the blocks of these units through its steps (`run_stage`, `steps`). 
 is the driver with number n in its name. A fold may be a phase of its own (`fold_stage`).
 
 Env holds, behind `Env`, the numbers of each phase: `Phase`, then for each of its stages `Stage` and
-for each step `StepCall` and its arguments (`kernel.fft.steps`); of a fold `fold_stage.Fold`.
+for each step `StepCall` and its arguments (`kernel.fft.steps`); a fold has `fold_stage.Fold`.
 
 Invariant: chunks of a stage work on blocks of their own, in tiles of their own.
 """
@@ -58,11 +58,11 @@ class Phase(Struct, is_constant=True):
 class Stage(Struct, is_constant=True):
     """Numbers of a stage.
 
-    Of its source and target: the slot of env that holds the area's address, bytes within, from
+    For its source and target: the slot of env that holds the area's address, bytes within, from
     chunk to chunk, from one outer sequence to the next, and from lane to lane. `lanes` sequences
     lie side by side, `width` in one of `blocks` blocks; a unit has `unit_blocks`. A block fetches
-    `fetched` bytes of the next unit's source. `bytes`: of these numbers and those of the `steps`
-    steps behind.
+    `fetched` bytes of the next unit's source. `bytes` counts these numbers and those of
+    the `steps` steps behind.
     """
 
     source_slot: i64

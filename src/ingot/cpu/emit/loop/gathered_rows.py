@@ -18,6 +18,7 @@ from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.kernel.ir import Axis
 from ingot.kernel.schedule.gathers import Gather, gathers
 from ingot.llvm import types as lt
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value
 
@@ -47,8 +48,12 @@ class GatheredRowsEmitter(LoopEmitter):
         blocks = self._blocks(axis)
         length = blocks[-1][0] + self.schedule.lanes[0]
         free = [item for item in found if item.is_free(rows.name)]
-        shared = {item: f.alloca(self._index_type, length, 64) for item in free}
-        own = {i: f.alloca(self._index_type, length * block, 64) for i in found if i not in shared}
+        shared = {item: f.alloca(self._index_type, length, LINE_BYTES) for item in free}
+        own = {
+            i: f.alloca(self._index_type, length * block, LINE_BYTES)
+            for i in found
+            if i not in shared
+        }
         low, high = self._block_bounds(rows)
 
         def at_row(row: IndexValue, do: Callable[[Rooms], None]) -> list[Value]:

@@ -39,6 +39,7 @@ from ingot.kernel.schedule.loop_schedule import (
 )
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.values import Value
 
 EMITTERS: Mapping[type[Strategy], type[LoopEmitter]] = {
@@ -89,7 +90,7 @@ def _emit_body(
     f = emitter.f
     for number, buffer in enumerate(kernel.local_buffers, len(kernel.buffers)):
         assert isinstance(buffer.size, int), "local buffers have static lengths"
-        emitter.buffers[number] = f.alloca(memory_type(buffer.dtype), buffer.size, 64)
+        emitter.buffers[number] = f.alloca(memory_type(buffer.dtype), buffer.size, LINE_BYTES)
     emitter.large_buffers = schedule.large_buffers
     emitter.keeps_order = schedule.effort is Effort.CHAIN
     body = EMITTERS[type(schedule.strategy)](emitter, kernel, schedule)

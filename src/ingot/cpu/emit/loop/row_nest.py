@@ -61,12 +61,12 @@ class RowNestEmitter(LoopEmitter):
         strategy, name = self._strategy(RowNest), self.kernel.grid[-1].name
         written = strategy.axes[len(strategy.axes) - strategy.written :]
         names = [axis.name for axis in written]
-        places = list(product(*(range(known_extent(axis)) for axis in written)))
+        indices = list(product(*(range(known_extent(axis)) for axis in written)))
 
         def point(_: list[Value]) -> list[Value]:
             self._prepare(self.kernel.passes, frozenset(names))
-            for place in places:
-                self.emitter.names.update(zip(names, place, strict=True))
+            for index in indices:
+                self.emitter.names.update(zip(names, index, strict=True))
                 self.emitter.open_scope()
                 body()
                 self.emitter.close_scope()

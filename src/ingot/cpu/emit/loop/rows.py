@@ -17,6 +17,7 @@ from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.kernel.ir import Axis, Pass
 from ingot.kernel.schedule.loop_schedule import JoinedRows
 from ingot.llvm import types as lt
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 from ingot.support.records import record
@@ -29,7 +30,7 @@ class _Room:
     Attributes:
         folding: the reduction.
         width: lanes that are left of each row.
-        addresses: of each accumulator.
+        addresses: the address of each accumulator.
     """
 
     folding: Folding
@@ -60,7 +61,11 @@ class JoinedRowsEmitter(LoopEmitter):
         foldings = [Folding(self.emitter, first, reduction) for reduction in first.reductions]
         width = min(self.schedule.lanes[0], block)
         rooms = [
-            _Room(folding, width, [f.alloca(type, block * width, 64) for type in folding.types])
+            _Room(
+                folding,
+                width,
+                [f.alloca(type, block * width, LINE_BYTES) for type in folding.types],
+            )
             for folding in foldings
         ]
         count = block if divides(block, axis.extent) else f.isub(high, low)

@@ -25,6 +25,7 @@ from ingot.emit.values.values import combine
 from ingot.kernel.ir import Axis, Store
 from ingot.kernel.schedule.loop_schedule import StagedUpdates
 from ingot.llvm import types as lt
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 from ingot.support.records import record
@@ -59,11 +60,11 @@ class Updates:
 class StagedEmitter(LoopEmitter):
     """Emits a kernel whose schedule stages its updates.
 
-    Held are two values: where the last element or row begins (-1: nowhere), and what lies there.
+    It holds two values: where the last element or row begins (-1: nowhere), and its contents.
     """
 
     tail: Value | None = None
-    """Which lanes of a row there are, None if all."""
+    """The lanes that a row has, None if all."""
 
     @property
     def index_type(self) -> Type:
@@ -98,7 +99,10 @@ class StagedEmitter(LoopEmitter):
         where, bits = self._block_indices(store)
         element, memory = store.value.dtype, memory_type(store.value.dtype)
         value = narrow(f, emitter.value(store.value), element, emitter.has_f16c)
-        indices, values = f.alloca(self.index_type, lanes, 64), f.alloca(memory, lanes, 64)
+        indices, values = (
+            f.alloca(self.index_type, lanes, LINE_BYTES),
+            f.alloca(memory, lanes, LINE_BYTES),
+        )
         f.store(where, indices)
         if value.type.is_vector:
             f.store(value, values)

@@ -20,6 +20,7 @@ from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis
 from ingot.kernel.schedule.loop_schedule import SquareTiles
 from ingot.kernel.schedule.tiles import transposed_loads
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 
@@ -33,7 +34,9 @@ class Tiles:
         self.axis = axis
         self.side = side
         f = emitter.f
-        self.rooms = {load: f.alloca(memory_type(load.dtype), side * side, 64) for load in loads}
+        self.rooms = {
+            load: f.alloca(memory_type(load.dtype), side * side, LINE_BYTES) for load in loads
+        }
 
     def fill(self) -> None:
         """Read the tile whose first element the emitter's names say, and turn it around."""

@@ -19,6 +19,7 @@ from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, Pass
 from ingot.kernel.schedule.loop_schedule import TransposedRows
 from ingot.kernel.schedule.transposed_rows import row_loads
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 
@@ -40,7 +41,7 @@ class TransposedRowsEmitter(LoopEmitter):
         self._prepare(self.kernel.passes, frozenset((axis.name, first.axes[0].name)))
         loads = row_loads(first, axis)
         count = shape.lanes * shape.width
-        rooms = {load: f.alloca(memory_type(load.dtype), count, 64) for load in loads}
+        rooms = {load: f.alloca(memory_type(load.dtype), count, LINE_BYTES) for load in loads}
         # For these rows at the end, whole vectors would reach beyond the array.
         length = self.emitter.index(first.axes[0].extent)
         short = f.idiv(shape.width - 1, length)

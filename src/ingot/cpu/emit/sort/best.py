@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The best k of a list of distinct candidates, as native functions.
 
-A candidate is an i64: a key (s32) above, what tells equal keys apart below, less for later ones.
+A candidate is an i64: a key (s32) in the upper half, and in the lower half a number that orders
+equal keys, less for later ones.
 
 The k-th greatest is found by halving the range of numbers that holds it: 64 counts at most, each of
-them vector work whose time does not depend on the data. What is less is dropped, the rest stays in
+them vector work whose time does not depend on the data. Lesser ones are dropped, the rest stays in
 order.
 """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a quicksort does with vectors besides partitions: pivots, blocks of few records, equal ones.
+"""Vector code of quicksorts besides partitions: pivots, blocks of few records, equal records.
 
-A block is as many records as half of a target's registers hold. Fewer are sorted in the least
-of some blocks that holds them.
+A block is the records that half of a target's registers hold. Fewer records are sorted in the
+smallest of several blocks that holds them.
 """
 
 from __future__ import annotations

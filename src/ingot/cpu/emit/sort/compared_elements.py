@@ -27,7 +27,7 @@ from ingot.support.records import record
 
 @record
 class Compared(Known):
-    """What merge sorts must have in common to share code.
+    """The properties that merge sorts must share to use one code.
 
     Attributes:
         comparator: whether the left element comes before the right one, both of scalars; arguments
@@ -104,7 +104,10 @@ def _emit_is_before(f: FunctionBuilder, of: Compared, left: Value, right: Value)
 
 @vectors(_emit_is_before)
 def is_before(of: Compared, left: Pointer, right: Pointer) -> bool:
-    """Return whether an element must come before another one; both are addresses in scratch."""
+    """Return whether `left` must come before `right`; both are addresses of elements in scratch.
+
+    `of` has the comparator and the element types.
+    """
     ...
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sorts by one key are about: their variants, their rows, and what env and scratch hold.
+"""Sorts by one key: their variants, their rows, and the contents of env and scratch.
 
 The variant says what a record holds besides the key (`kernel.sort.keys.RecordKind`).
 """
@@ -17,21 +17,21 @@ from ingot.native.types import Known, i64
 from ingot.support.records import record, replace
 
 FLAG_BYTES = 8 * MAX_PARTS
-"""Bytes behind the records of a row, which say of each part of it whether there is an element that
-its key does not give back."""
+"""Bytes behind the records of a row: for each part, whether it has an element that does not follow
+from its key."""
 
 FRONTS = 2 * 2 * MAX_PARTS
 COUNTS = FRONTS + MAX_PARTS
-"""Where numbers begin in what threads know of a row that is cut, in words of 64 bits: behind the
-records that buckets and their halves begin with, how many records of each bucket lie in its lower
-half; then for each part how many of its records each bucket has."""
+"""Offsets of numbers that threads share about a row that is cut, in words of 64 bits. The records
+that buckets and their halves begin with come first; at FRONTS are the counts of records in the
+lower half of each bucket; at COUNTS, for each part, the counts of its records in each bucket."""
 
 PART_BYTES = 8 * (COUNTS + MAX_PARTS)
 """Bytes of these numbers for each part."""
 
 
 class Numbers(SortNumbers, is_constant=True):
-    """What env holds behind the scratch: the numbers, and the functions that sort records."""
+    """The part of env behind the scratch: the numbers, and the functions that sort records."""
 
     sort: Sort
     split: Split
@@ -74,8 +74,8 @@ class KeyedSort(Known):
         variant: the key, the element types and the kind of records.
         lanes: elements side by side that are read or written at once.
         has_fma: see `TargetSpec`.
-        in_result: whether results whose elements lie side by side are sorted where they are: these
-            are as long as keys, and the target reads and writes no more than there is.
+        in_result: whether results whose elements are contiguous are sorted in place: elements have
+            the bits of keys, and the target reads and writes no more than the array.
     """
 
     variant: KeyedVariant
@@ -102,7 +102,7 @@ class KeyedSort(Known):
 
     @property
     def type(self) -> RecordType:
-        """What records are made of."""
+        """The words of a record."""
         return record_type(self.variant)
 
     @property

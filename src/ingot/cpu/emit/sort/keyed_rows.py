@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of sorts by one key, as native functions: records of elements, and elements of records.
 
-What works on several elements at once is in `keyed_vectors`.
+The code for several elements at once is in `keyed_vectors`.
 
 Invariant: records of one row are distinct or mean equal elements, so the order is stable. The
 exception are keys that several different elements share: where a row has such a key, these elements

@@ -97,7 +97,10 @@ class _Elements:
 
 
 def ordered_bits(f: FunctionBuilder, value: Value, element: DType) -> Value:
-    """Return register values as integers in their order."""
+    """Return signed integers in the order of `value`, register values of type `element`.
+
+    A predicate becomes a byte, a float or integer a signed integer of its register's width.
+    """
     if element is PRED:
         return f.zext(value, vector(lt.I8, value.type.lanes))
     if element.is_float:

@@ -4,8 +4,8 @@
 Elements of all operands are copied to scratch, sorted there (`merge_sort`) and copied to the
 results. `whole_rows` does so for the rows of a chunk. A long row is cut into parts
 (`kernel.sort.sort`): `part_of_row` sorts a part, then each of up to `LEVELS` phases merges pairs of
-runs, twice as long as those of the phase before (`piece_of_merge`). A piece of a merge is as long
-as a part, so all threads have work to the end. The last phase writes the results.
+runs, of twice the length of those of the phase before (`piece_of_merge`). A piece of a merge has
+the length of a part, so all threads have work to the end. The last phase writes the results.
 
 Invariant: where a piece begins depends on the elements alone, so results do not depend on threads.
 """
@@ -58,7 +58,7 @@ def whole_rows(of: Compared, env: Pointer, chunk: i64) -> None:
 
 @native
 def part_of_row(of: Compared, env: Pointer, chunk: i64) -> None:
-    """Sort a part."""
+    """Sort the part of a row that is number `chunk`; `env` gives arrays, scratch and numbers."""
     row = Row.on_stack()
     begin_part(of, row, env, chunk)
     read(of, env, row)

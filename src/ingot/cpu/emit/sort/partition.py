@@ -22,6 +22,7 @@ from ingot.cpu.emit.sort.records import RecordRegisters, Records, Words
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.index import Index
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 from ingot.native.functions import vectors
@@ -31,9 +32,9 @@ from ingot.native.types import i64
 UNROLLED = 4
 """Registers that are read before they are stored."""
 
-LINE, AHEAD = 64, 768
-"""Bytes of a cache line, and the distance at which lines are prefetched that are written downwards:
-no processor does that by itself."""
+AHEAD = 768
+"""Distance in bytes at which lines are prefetched that are written downwards: no processor does
+that by itself."""
 
 
 class _Partition:
@@ -79,7 +80,7 @@ class _Partition:
         indices = [f.iadd(index, n * lanes) for n in range(number)]
         held = [records.load(records.at(self.data, each), lanes) for each in indices]
         back = records.at(self.back, f.isub(before, index))
-        for line in range(0, number * lanes * records.type.word.bytes, LINE):
+        for line in range(0, number * lanes * records.type.word.bytes, LINE_BYTES):
             ahead = f.gep(back, -AHEAD - line, inbounds=False)
             hint = [f.const(lt.I32, each) for each in (1, 3, 1)]
             f.intrinsic("llvm.prefetch", lt.VOID, [ahead, *hint])

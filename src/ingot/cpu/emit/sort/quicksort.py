@@ -5,7 +5,7 @@ Two arrays of the same size are used: a range of records is in one of them, at t
 other one is free. A partition leaves lesser records at the front of their array and moves the
 others to the back of the other one. Few records are sorted in registers (`blocks`).
 
-Of every range the least and the greatest possible record are known. The pivot is more than the
+The least and the greatest possible record of every range are known. The pivot is more than the
 least, so equal records end as a range whose bounds are equal. After twice as many partitions as
 even ones would be, the range of values is halved instead, so no record is moved more often than
 2 log2(count) and the bits of a record together.
@@ -109,7 +109,10 @@ def keep_front(of: RecordRegisters, given: Range, count: i64, pivot: Record) -> 
 
 @inlined
 def keep_back(of: RecordRegisters, given: Range, count: i64, pivot: Record) -> None:
-    """Make a range that was partitioned its back, which lies in the other array."""
+    """Make `given`, a range that was partitioned, its back, which lies in the other array.
+
+    `count` is how many records precede `pivot`, which is the least record of the back.
+    """
     data = given.data
     given.data = given.other + count * of.bytes
     given.other = data + count * of.bytes

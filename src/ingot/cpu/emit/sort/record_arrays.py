@@ -47,7 +47,7 @@ class Range(Struct):
 
 @inlined
 def is_before(key: i64, position: i64, other_key: i64, other_position: i64) -> bool:
-    """Return whether a record comes before another one."""
+    """Return whether (`key`, `position`) comes before (`other_key`, `other_position`)."""
     return key < other_key or (key == other_key and position < other_position)
 
 
@@ -79,7 +79,10 @@ def read_record(of: RecordType, record: Record, words: Pointer, index: i64, dist
 def copy_records(
     of: RecordType, target: Pointer, source: Pointer, count: i64, distance: i64
 ) -> None:
-    """Copy records to other memory, which does not overlap theirs."""
+    """Copy `count` records from `source` to `target`, which do not overlap.
+
+    In both, the array of positions begins `distance` bytes behind that of keys.
+    """
     memcpy(target, source, count * of.bytes)
     if of.has_positions:
         memcpy(target + distance, source + distance, count * of.bytes)

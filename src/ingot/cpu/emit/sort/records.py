@@ -30,7 +30,7 @@ XOR_OF_THREE = 0x96
 
 @record
 class RecordType(Known):
-    """What records are made of.
+    """The words of a record.
 
     Attributes:
         word: type of the integers.
@@ -207,6 +207,6 @@ class Records:
         return [least], [f.intrinsic(name, type_, [least, a, b, f.const(lt.I32, XOR_OF_THREE)])]
 
     def median(self, a: Words, b: Words, c: Words) -> Words:
-        """Return the second of three records."""
+        """Return the second of the records `a`, `b` and `c`, lane by lane."""
         least, most = self.ordered(a, b)
         return self.ordered(least, self.ordered(most, c)[0])[1]

@@ -19,7 +19,7 @@ from ingot.support.records import record
 class Keys:
     """Emits the keys of one element type: s32 numbers whose order is that of the result.
 
-    Floats are in total order: a negative one's lower bits are turned around, a float of as many
+    Floats are in total order: a negative one's lower bits are inverted, a float of as many
     bits read as an integer.
     """
 

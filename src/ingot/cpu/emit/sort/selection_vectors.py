@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What selections do with vectors: elements compared with the k-th best, the greatest of a row."""
+"""Vector code of selections: elements compared with the k-th best, the greatest of a row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ingot.support.records import record
 
 @record
 class Selection(Known):
-    """What selections must have in common to share code: element type and direction."""
+    """The properties that selections must share to use one code: element type and direction."""
 
     element: DType
     largest: bool

@@ -168,7 +168,10 @@ def gather(of: Selection, data: Pointer, low: i64, high: i64, found: Candidates)
 
 @native
 def join(found: Candidates, keys: Array[i32], position: i64, hits: i64) -> None:
-    """Add the elements of a block whose bits are set."""
+    """Add the elements of a block to `found`: those of lanes whose bits are set in `hits`.
+
+    `keys` are the keys of the block's elements, the first of which has index `position` in the row.
+    """
     bits = hits
     count = found.count
     while bits != 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`TF_XLA_FLAGS`: TensorFlow's switches of auto-clustering, with its names, types and defaults.
+"""`TF_XLA_FLAGS`: TensorFlow's flags of auto-clustering, with its names, types and defaults.
 
 `_SETTINGS` are the flags that do something here, `_WITHOUT_EFFECT` those that TensorFlow knows and
 that mean nothing for Ingot: setting one of them is said once. Any other flag is an error, as it is

@@ -36,7 +36,7 @@ _OPTIMIZE = ctypes.CFUNCTYPE(
     ctypes.c_void_p,
 )
 _DESTROY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_SWITCHES = 19
+_FLAGS = 19
 """How many of Grappler's own optimizers a plug-in could turn off; this one leaves them alone."""
 
 
@@ -44,7 +44,7 @@ class _Configs(ctypes.Structure):
     _fields_ = (
         ("struct_size", ctypes.c_size_t),
         ("ext", ctypes.c_void_p),
-        ("switches", ctypes.c_int * _SWITCHES),
+        ("flags", ctypes.c_int * _FLAGS),
     )
 
 
@@ -95,7 +95,7 @@ def register(optimize: Optimize) -> None:
         found = _Registration.from_address(registration)
         found.struct_size = ctypes.sizeof(_Registration)
         found.device_type = b"CPU"
-        found.configs.contents.struct_size = _Configs.switches.offset + 4 * _SWITCHES
+        found.configs.contents.struct_size = _Configs.flags.offset + 4 * _FLAGS
         optimizer = found.optimizer.contents
         optimizer.struct_size = ctypes.sizeof(_Optimizer)
         optimizer.create, optimizer.optimize, optimizer.destroy = functions

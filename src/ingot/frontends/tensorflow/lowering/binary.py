@@ -56,7 +56,7 @@ def _division(compute: Compute) -> Rule:
     def rule(op: Op) -> Value:
         known = op.known(1)
         if _is_integer(op) and (known is None or not np.all(known)):
-            assert_everywhere(op.b, op.b.truth(op.tensor(1)), "Integer division by zero")
+            assert_everywhere(op.b, op.b.to_pred(op.tensor(1)), "Integer division by zero")
         return compute(op.b, *_operands(op))
 
     return rule

@@ -384,7 +384,7 @@ def _finished(op: Op, branch: _Branch, written: list[Variable]) -> Computation:
     return frame.builder.build(frame.builder.tuple(*parts))
 
 
-def _known_truth(op: Op) -> bool | None:
+def _known_condition(op: Op) -> bool | None:
     array = op.known(0)
     if array is None or array.dtype == object:
         return None
@@ -396,14 +396,14 @@ def _condition(op: Op) -> Instruction:
     value = op.tensor(0)
     if value.shape.rank:
         raise op.error("the condition is not a scalar")
-    return op.b.truth(value)
+    return op.b.to_pred(value)
 
 
 def _if(op: Op) -> tuple[Value, ...]:
     callees = [_callee(op, "then_branch"), _callee(op, "else_branch")]
-    truth = _known_truth(op)
-    if truth is not None:
-        return tuple(graph.run(callees[0 if truth else 1], op.frame, op.values[1:]))
+    known = _known_condition(op)
+    if known is not None:
+        return tuple(graph.run(callees[0 if known else 1], op.frame, op.values[1:]))
     return _choose(op, _condition(op), callees)
 
 
@@ -428,7 +428,7 @@ def _while(op: Op) -> tuple[Value, ...]:
 
 
 def _unchanged(body: CapturedFunction) -> list[int]:
-    """Return the loop variables that the body hands on as they are."""
+    """Return the loop variables that the body returns unchanged."""
     pairs = zip(body.inputs, _sources(body), strict=True)
     return [number for number, (item, source) in enumerate(pairs) if source.node == item.name]
 
@@ -541,7 +541,7 @@ def _changed_shape(op: Op, start: Shape, end: Shape) -> Exception:
 
 def _assert(op: Op) -> tuple[Value, ...]:
     """condition, then what to say: strings and tensors."""
-    if not _known_truth(op):
+    if not _known_condition(op):
         most = int(op.attribute("summarize"))
         said = [f"[{_said(value, most)}]" for value in op.values[1:]]
         emit_assertion(op.b, _condition(op), "assertion failed: " + " ".join(said))

@@ -48,7 +48,7 @@ def positions(op: Op, flags: Instruction) -> Instruction:
 def _where(op: Op) -> Value:
     """The coordinates of what is not zero, `s64[n, rank]`."""
     b = op.b
-    condition = b.truth(op.tensor(0))
+    condition = b.to_pred(op.tensor(0))
     dims = condition.shape.dims
     if not dims:
         count = _count(op, b.reshape_to(condition, (1,)))

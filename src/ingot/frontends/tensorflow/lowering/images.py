@@ -69,8 +69,8 @@ def _adjust_hue(op: Op) -> Value:
     b = op.b
     hue, saturation, value = _to_hsv(b, op.tensor(0))
     moved = b.binary("add", hue, b.convert_to(op.tensor(1), hue.shape.dtype))
-    turned = b.subtract(moved, b.floor(moved))
-    return _from_hsv(b, turned, saturation, value)
+    wrapped = b.subtract(moved, b.floor(moved))
+    return _from_hsv(b, wrapped, saturation, value)
 
 
 def _adjust_saturation(op: Op) -> Value:

@@ -223,7 +223,7 @@ def _hermitian_factors(op: Op) -> tuple[Instruction, Instruction, Instruction]:
 def _hermitian_eigenvalues(op: Op) -> tuple[Value, ...]:
     b = op.b
     w, v, found = _hermitian_factors(op)
-    # TensorFlow hands on a matrix of one element, whatever it is.
+    # TensorFlow returns a matrix of one element as it is, whatever it is.
     is_number = b.compared("LE", b.scalar(w.shape.dims[-1], S32), 1)
     found = b.or_(found, b.spread(is_number, found.shape.dims, ()))
     _demand(

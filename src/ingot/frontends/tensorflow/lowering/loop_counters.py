@@ -99,7 +99,7 @@ def loop_counters(
         condition: of the loop.
         body: of the loop.
         values: the loop variables before the loop.
-        unchanged: those that the body hands on as they are.
+        unchanged: those that the body returns as they are.
     """
     inside = _Graph(body, values)
     found: dict[int, LoopCounter] = {}

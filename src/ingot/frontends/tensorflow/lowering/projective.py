@@ -37,8 +37,8 @@ def _mapped(b: TensorBuilder, mode: str, coordinate: Instruction, size: Size) ->
         far = b.compare(low, b.negate(whole), direction="LT")
         low = b.select(far, b.add(low, twice), mirrored)
         high = b.subtract(coordinate, b.multiply(twice, b.floor(b.divide(coordinate, twice))))
-        turned = b.binary("add", b.subtract(twice, high), -1)
-        high = b.select(b.compare(high, whole, direction="GE"), turned, high)
+        reflected = b.binary("add", b.subtract(twice, high), -1)
+        high = b.select(b.compare(high, whole, direction="GE"), reflected, high)
         coordinate = b.select(below, low, b.select(above, high, coordinate))
     elif mode == "WRAP":
         step = b.maximum(last, b.like(1, last.shape))

@@ -3,7 +3,7 @@
 
 `hlo.dim` divides what is not negative, as sizes are. TensorFlow programs also divide differences of
 sizes: `tf.maximum((9 - n) // 2, 0)` says where an image is put. Such a difference is moved up (or
-turned round) until it cannot be negative.
+negated) until it cannot be negative.
 
     (n - 9) // 2  ->  (n + 1) // 2 - 5
     (9 - n) // 2  ->  4 - n // 2
@@ -30,9 +30,11 @@ def floor_quotient(left: Size, right: Size) -> Size | None:
     periods = _periods(left, right)
     if periods is not None:
         return dim_math.floordiv(left + periods * right, right) - periods
-    turned = right - 1 - left
-    periods = _periods(turned, right)
-    return None if periods is None else periods - dim_math.floordiv(turned + periods * right, right)
+    negated = right - 1 - left
+    periods = _periods(negated, right)
+    if periods is None:
+        return None
+    return periods - dim_math.floordiv(negated + periods * right, right)
 
 
 def floor_remainder(left: Size, right: Size) -> Size | None:

@@ -99,7 +99,7 @@ def _try_binomial(
 def _binomial_bound(
     b: TensorBuilder, count: Instruction, mode: Instruction, k: Instruction, odds: Instruction
 ) -> Instruction:
-    """Return the logarithm of how much likelier the mode is than k, turned round."""
+    """Return the logarithm of the probability of k over that of the mode, negated."""
 
     def more(x: Instruction, by: float) -> Instruction:
         return b.binary("add", x, by)

@@ -52,13 +52,13 @@ class _Batches:
     def of(b: TensorBuilder, parameters: _Parameters) -> _Batches:
         """Return bounds in deviations, and which kind of rejection is used.
 
-        The batch is turned round where only its upper bound is finite, or is below the mean.
+        The batch is negated where only its upper bound is finite, or is below the mean.
         """
         mean, deviation, least, most = parameters
         endless = b.compared("EQ", least, float("-inf"))
-        turned = b.or_(endless, b.compare(most, mean, direction="LT"))
-        deviation = b.select(turned, b.negate(deviation), deviation)
-        ends = (b.select(turned, most, least), b.select(turned, least, most))
+        is_negated = b.or_(endless, b.compare(most, mean, direction="LT"))
+        deviation = b.select(is_negated, b.negate(deviation), deviation)
+        ends = (b.select(is_negated, most, least), b.select(is_negated, least, most))
         low, high = (b.divide(b.subtract(end, mean), deviation) for end in ends)
         root = b.sqrt(b.binary("add", b.multiply(low, low), 4))
         power = b.binary("multiply", b.multiply(low, b.subtract(low, root)), 0.25)

@@ -112,8 +112,8 @@ def _mul(op: Op, x: Operand, y: Operand) -> Instruction:
 def _check_divisor(op: Op, divisor: Operand) -> None:
     """Make the program end where an integer is divided by 0."""
     if isinstance(divisor, Instruction):
-        b, truth = op.b, op.b.truth(divisor)
-        emit_assertion(b, b.reduced("and", truth, range(truth.shape.rank)), _DIVISION_BY_ZERO)
+        b, nonzero = op.b, op.b.to_pred(divisor)
+        emit_assertion(b, b.reduced("and", nonzero, range(nonzero.shape.rank)), _DIVISION_BY_ZERO)
     elif divisor == 0:
         raise op.error("the divisor is the integer 0")
 

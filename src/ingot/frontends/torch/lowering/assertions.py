@@ -55,4 +55,4 @@ def _assert_async(
     value: Instruction,
     assert_msg: str = "Expected Tensor with single nonzero value, but got zero",
 ) -> None:
-    assert_everywhere(op.b, op.b.truth(value), assert_msg)
+    assert_everywhere(op.b, op.b.to_pred(value), assert_msg)

@@ -68,7 +68,7 @@ def _comparison(direction: str) -> Rule:
 
 def _logical(opcode: str) -> Rule:
     def rule(op: Op, x: Instruction, y: Instruction) -> Instruction:
-        return op.b.emit(opcode, *op.together(op.b.truth(x), op.b.truth(y), element=PRED))
+        return op.b.emit(opcode, *op.together(op.b.to_pred(x), op.b.to_pred(y), element=PRED))
 
     return rule
 
@@ -115,12 +115,12 @@ for _name, _opcode in _LOGICAL.items():
 
 @RULES.rule("logical_not")
 def _logical_not(op: Op, x: Instruction) -> Instruction:
-    return op.b.not_(op.b.truth(x))
+    return op.b.not_(op.b.to_pred(x))
 
 
 @RULES.rule("where.self")
 def _where(op: Op, condition: Instruction, x: Operand, y: Operand) -> Instruction:
-    chosen = op.b.spread(op.b.truth(condition), op.dims)
+    chosen = op.b.spread(op.b.to_pred(condition), op.dims)
     return op.b.select(chosen, *op.together(x, y, element=op.dtype))
 
 

@@ -41,10 +41,10 @@ def _grouped_mm(
     if x.shape.rank == 2:
         return _ragged(op, x, y, sizes, contracting=(1, 1), groups=(0,))
     # Columns are in groups: the same, transposed.
-    turned = _ragged(
-        op, b.transposed(y, (1, 0)), x, sizes, contracting=(1, 2), groups=(0,), turned=True
+    transposed = _ragged(
+        op, b.transposed(y, (1, 0)), x, sizes, contracting=(1, 2), groups=(0,), transposed=True
     )
-    return b.transposed(turned, (1, 0))
+    return b.transposed(transposed, (1, 0))
 
 
 def _shifted(op: Op, offsets: Instruction) -> Instruction:
@@ -61,11 +61,11 @@ def _ragged(
     *,
     contracting: tuple[int, int],
     groups: tuple[int, ...],
-    turned: bool = False,
+    transposed: bool = False,
 ) -> Instruction:
     """Return the `ragged-dot`; without a dimension of groups in `y`, factors are in groups."""
     left, right = contracting
-    dims = op.dims[::-1] if turned else op.dims
+    dims = op.dims[::-1] if transposed else op.dims
     return op.b.emit(
         "ragged-dot",
         x,

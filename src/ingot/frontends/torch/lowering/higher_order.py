@@ -92,7 +92,7 @@ def _cond(
     shapes = [branch.root.shape for branch in branches]
     if shapes[0].elements != shapes[1].elements:
         raise op.error(f"its branches give {shapes[0]} and {shapes[1]}")
-    predicate = op.b.reshape_to(op.b.truth(chosen), ())
+    predicate = op.b.reshape_to(op.b.to_pred(chosen), ())
     made = op.b.emit(
         "conditional",
         predicate,
@@ -128,7 +128,7 @@ def _while(
     packed = b.tuple(b.constant(0, S64), *held)
     inner, given, _ = state.entered("condition", packed.shape, 1)
     (goes_on,) = _arrays(op, op.inlined(inner, condition, given))
-    computations = [inner.build(inner.reshape_to(inner.truth(goes_on), ()))]
+    computations = [inner.build(inner.reshape_to(inner.to_pred(goes_on), ()))]
     inner, given, elements = state.entered("body", packed.shape, 1)
     made = _arrays(op, op.inlined(inner, body, given))
     if [x.shape for x in made] != [x.shape for x in arrays]:

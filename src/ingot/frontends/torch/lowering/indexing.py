@@ -144,7 +144,7 @@ def _masked_put(
     found = indices[axis]
     assert found is not None
     end = axis + found.shape.rank
-    mask = fitted_mask(op, b.truth(found), dims, axis)
+    mask = fitted_mask(op, b.to_pred(found), dims, axis)
     if axis or (values.shape.rank > len(dims) - end and values.shape.dims[0] != 1):
         if axis or mask.shape.rank + values.shape.rank - 1 > len(dims):
             raise op.error("a mask that does not begin at dimension 0")
@@ -178,7 +178,7 @@ def _in_order(op: Op, mask: Instruction, values: Instruction) -> Instruction:
 @RULES.rule("masked_scatter")
 def _masked_scatter(op: Op, x: Instruction, mask: Instruction, source: Instruction) -> Instruction:
     b = op.b
-    chosen = b.spread(b.truth(mask), op.dims)
+    chosen = b.spread(b.to_pred(mask), op.dims)
     flat = b.reshape_to(source, (source.shape.size,))
     return b.select(chosen, _in_order(op, chosen, flat), b.spread(x, op.dims))
 
@@ -190,7 +190,7 @@ def _masked_scatter_backward(
     """Return the gradients where the mask is true, one after the other, then zeros."""
     del sizes
     b = op.b
-    chosen = b.spread(b.truth(mask), dy.shape.dims)
+    chosen = b.spread(b.to_pred(mask), dy.shape.dims)
     flags = b.reshape_to(chosen, (chosen.shape.size,))
     count = b.convert_to(flags, S64)
     number = b.binary("subtract", scan(b, count, 0, lambda c, y, z: c.add(y, z), 0), 1)

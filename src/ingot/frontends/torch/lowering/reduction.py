@@ -118,7 +118,7 @@ RULES.add(_arg_extreme_of(largest=False), "argmin")
 def _truth(opcode: str) -> Rule:
     def rule(op: Op, x: Instruction, dim: Dims = None, keepdim: bool = False) -> Instruction:
         axes = () if dim == [] else op.axes(dim, x.shape.rank)
-        found = op.b.reduced(opcode, op.b.truth(x), axes, keep=keepdim)
+        found = op.b.reduced(opcode, op.b.to_pred(x), axes, keep=keepdim)
         # PyTorch gives u8 for u8, and bool for all other types.
         return found if op.dtype is PRED else op.b.convert_to(found, op.dtype)
 
@@ -200,7 +200,7 @@ def vector_norm(
     if math.isinf(order):
         return b.reduced("maximum" if order > 0 else "minimum", sizes, axes, keep=keep)
     if order == 0:
-        counted = b.convert_to(b.truth(sizes), element)
+        counted = b.convert_to(b.to_pred(sizes), element)
         return b.reduced("add", counted, axes, keep=keep)
     if order == 1:
         return b.reduced("add", sizes, axes, keep=keep)

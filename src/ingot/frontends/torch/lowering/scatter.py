@@ -130,7 +130,7 @@ def _combined(
     ones = b.like(1, updates.shape)
     start = x
     if not include_self:
-        touched = b.truth(scatter("update", b.zeros(x.shape), ones))
+        touched = b.to_pred(scatter("update", b.zeros(x.shape), ones))
         start = b.select(touched, b.like(neutral(opcode, element), x.shape), x)
     made = scatter(opcode, start, updates)
     if reduce != "mean":

@@ -137,7 +137,7 @@ def _middle(op: Op, x: Instruction, axis: int, ignores_nan: bool) -> Pair:
         at = b.divide(below, b.like(2, below.shape))
     else:
         half = b.like(dim_math.floordiv(size - 1, 2), count.shape)
-        at = b.select(b.truth(count), numbers, half)
+        at = b.select(b.to_pred(count), numbers, half)
     return take_elements(b, values, at, axis), take_elements(b, indices, at, axis)
 
 

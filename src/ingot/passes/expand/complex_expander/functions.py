@@ -328,7 +328,7 @@ maximum, minimum = _extremum("GE"), _extremum("LE")
 
 
 def clamp(low: Complex, z: Complex, high: Complex) -> Complex:
-    """The value held between bounds."""
+    """The value of `z` held between `low` and `high`, ordered by real, then imaginary parts."""
     return minimum(maximum(z, low), high)
 
 

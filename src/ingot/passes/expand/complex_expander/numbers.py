@@ -40,7 +40,7 @@ class Formula(Builder):
         name: str = "",
         **attributes: Any,
     ) -> Instruction:
-        """Add an elementwise op, unless there is an equal one."""
+        """Add an op, unless there is one of equal arguments, which are those of `Builder.emit`."""
         key = (opcode, *operands, shape, *attributes.items())
         if key not in self._made:
             made = super().emit(opcode, *operands, shape=shape, name=name, **attributes)

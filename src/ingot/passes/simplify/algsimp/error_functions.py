@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Error functions: XLA's formula of erfc is recognised, and those of normal distributions joined.
 
-What writes StableHLO without CHLO (JAX's `gelu` on its way to a plugin does) has erfc of f32 as the
-formula of XLA's `ErfcImpl32`: 1 - x T(x^2) below 1, and beyond exp(-x^2) / |x| times one of two
+StableHLO without CHLO (of JAX's `gelu` on its way to a plugin, say) has erfc of f32 as the formula
+of XLA's `ErfcImpl32`: 1 - x T(x^2) below 1, and beyond exp(-x^2) / |x| times one of two
 polynomials of 1 / x^2. It takes 75 operations, and loses the digits that the exponential loses of
 x^2; the op takes about 50, and loses none.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rules share: captures, conditions on element types, arithmetic on splat values.
+"""Helpers of the rules: captures, conditions on element types, arithmetic on splat values.
 
 Invariant: arithmetic here gives bit for bit what the op gives at run time (wrapping integers).
 """

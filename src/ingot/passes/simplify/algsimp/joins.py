@@ -265,7 +265,7 @@ MOST_IN_ROW = 8
 """Elements of short rows: a vector holds several of them."""
 
 
-def _is_turned(operand: Instruction, dim: int) -> bool:
+def _is_rearranged(operand: Instruction, dim: int) -> bool:
     """Whether an operand is a few rows in reverse order, or one row a few times."""
     if operand.opcode == "reverse":
         is_along = dimensions_of(operand) == (dim,) and operand.use_count == 1
@@ -283,7 +283,7 @@ def _joins_short_rows(concatenation: Instruction) -> bool:
     operands = concatenation.operands
     sizes = [operand.shape.dims[dim] for operand in operands]
     has_many = any(isinstance(size, int) and size > MOST_TAKEN for size in sizes)
-    return has_many and (1 in sizes or any(_is_turned(operand, dim) for operand in operands))
+    return has_many and (1 in sizes or any(_is_rearranged(operand, dim) for operand in operands))
 
 
 @rule(
@@ -304,7 +304,7 @@ def concatenate_short_rows(root: Instruction, build: RuleBuilder) -> Instruction
     dim = _dimension(root)
     rows: list[Instruction] = []
     for operand in root.operands:
-        if not _is_turned(operand, dim):
+        if not _is_rearranged(operand, dim):
             rows.append(operand)
         elif operand.opcode == "broadcast":
             rows += [_row_of(operand, dim, 0, build)] * cast("int", operand.shape.dims[dim])
@@ -319,7 +319,7 @@ def concatenate_short_rows(root: Instruction, build: RuleBuilder) -> Instruction
 
 
 def _row_of(operand: Instruction, dim: int, number: int, build: RuleBuilder) -> Instruction:
-    """Return a row of a value: of what is sliced, if it is a slice."""
+    """Return a row of a value; a row of a slice is read from the operand of the slice."""
     box = [(0, size, 1) for size in operand.shape.dims]
     if operand.opcode == "slice":
         box = list(operand.attributes.slice)

@@ -16,8 +16,8 @@ Range = tuple[int, int]
 """The least and the greatest number."""
 
 DEPTH = 8
-"""Operands of operands that are looked at; an op of several counts twice. What
-`x[jnp.clip(i, 0, 9) + 1]` compares is six deep."""
+"""Depth of operands that are searched; an op of several operands counts twice. The comparison of
+`x[jnp.clip(i, 0, 9) + 1]` is six deep."""
 
 
 def range_of(instruction: Instruction, depth: int = DEPTH) -> Range:

@@ -20,10 +20,10 @@ from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
-from ingot.llvm.types import I32, I64, PTR
-from ingot.native.functions import symbol_of
-from ingot.native.layout import Field, Record
+from ingot.native.functions import exported, symbol_of
 from ingot.native.module import Translation
+from ingot.native.pointers import Array, Struct
+from ingot.native.types import i32, i64
 from ingot.runtime.c_arrays import int64_array
 from ingot.runtime.foreign.collectives import couriers, mpi, sockets
 from ingot.runtime.foreign.collectives.combiners import combiner
@@ -31,23 +31,36 @@ from ingot.runtime.foreign.collectives.mpi_library import mpi_library
 from ingot.runtime.foreign.collectives.records import Site, Transport, explain
 from ingot.runtime.foreign.site import linked_site
 from ingot.runtime.native import library_imports
-from ingot.runtime.records import CALL_FRAME, RUNTIME
+from ingot.runtime.records import RUNTIME, CallFrame
 from ingot.semantics.custom_calls import CallSite, LinkedCall, Target, register
 from ingot.semantics.device_ranges import groups_of_range
 from ingot.semantics.foreign_calls import RUNTIME_COLLECTIVES
 
-_DEVICE = Record("IngotDeviceField", Field("offset", "i64", note="of the field in IngotRuntime"))
 _KEPT = 1 << 6
 """Tables of calls that are kept: many calls of a program have the same."""
 _FIELDS = {"replica-id": "replica", "partition-id": "partition"}
+
+
+class DeviceField(Struct, name="IngotDeviceField", notes={"offset": "of a field in IngotRuntime"}):
+    """The field of an execution's record that a call site reads."""
+
+    offset: i64
+
+
+@exported("ingot_device_id")
+def device_id(frame: CallFrame, site: DeviceField) -> i32:
+    """Write a field of the execution's record as an u32."""
+    result = Array[i32].at(frame.results[0])
+    assert result is not None
+    result[0] = i32(Array[i64].at(frame.runtime + site.offset)[0])
+    return 0
 
 
 @cache
 def _library() -> Library:
     module = ModuleBuilder("ingot_collectives")
     natives = (couriers.exchange, couriers.exchange_start, couriers.exchange_done, couriers.leave)
-    Translation(module).add(*natives, sockets.swap, sockets.cut, mpi.swap, mpi.cut)
-    _emit_device_id(module)
+    Translation(module).add(*natives, sockets.swap, sockets.cut, mpi.swap, mpi.cut, device_id)
     return link_object([compile_object(module.text(), TargetSpec.host())], _imports())
 
 
@@ -58,20 +71,10 @@ def _imports() -> dict[str, int]:
     return library_imports() | {name: each.value or 0 for name, each in found.items()}
 
 
-def _emit_device_id(module: ModuleBuilder) -> None:
-    """`i32 (ptr frame, ptr site)`: write a field of the execution's record as an u32."""
-    f = module.function("ingot_device_id", I32, [("frame", PTR), ("site", PTR)])
-    frame, site = f.params
-    field = f.gep(CALL_FRAME.load(f, frame, "runtime"), _DEVICE.load(f, site, "offset"))
-    result = f.load(PTR, CALL_FRAME.load(f, frame, "results"))
-    f.store(f.trunc(f.load(I64, field), I32), result)
-    f.ret(f.const(I32, 0))
-
-
 def _link_device_id(call: CallSite) -> LinkedCall:
-    site = _DEVICE.structure()
+    site = DeviceField.c_layout.structure()
     site.offset = RUNTIME.offset(_FIELDS[call.target])
-    return linked_site(_library().address("ingot_device_id"), site, str)
+    return linked_site(_library().address(symbol_of(device_id)), site, str)
 
 
 def _link_done(call: CallSite) -> LinkedCall:

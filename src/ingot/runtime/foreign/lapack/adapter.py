@@ -33,7 +33,7 @@ from ingot.runtime.foreign.lapack.lanes.groups import (
     scratch_bytes,
 )
 from ingot.runtime.foreign.lapack.one_thread import (
-    declare_state,
+    add_functions,
     emit_enter,
     emit_leave,
     thread_imports,
@@ -437,7 +437,7 @@ def emit_adapter(
     """Return the module's text; it imports `function` and defines `SYMBOL`."""
     module = ModuleBuilder(f"{call.target}.adapter")
     if thread_imports():
-        declare_state(module)
+        add_functions(module)
     names = result_names(row, call.operands[0].dtype.is_complex)
 
     def begin(f: FunctionBuilder, frame: Value) -> Adapter:

@@ -22,13 +22,59 @@ from functools import cache
 from typing import Any
 
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
-from ingot.llvm.types import I32, PTR, VOID
+from ingot.llvm.types import PTR
 from ingot.llvm.values import Value, symbol_text
+from ingot.native.functions import external, inlined
+from ingot.native.module import Translation
+from ingot.native.pointers import Atomic, Struct
+from ingot.native.types import i32
 
 _GET, _SET, _STATE = "blas_get_threads", "blas_set_threads", "blas_threads"
 _PREFIXES = ("scipy_openblas", "openblas")
-_INSIDE, _NOTED, _WORDS = range(3)
-"""The words of the state: how many threads are inside, and the number to set; 0 for none."""
+
+
+class ThreadState(
+    Struct,
+    name="IngotBlasThreads",
+    notes={"inside": "threads that are inside", "noted": "the number to set; 0: none"},
+):
+    """The state of all calls in this process."""
+
+    inside: Atomic[i32]
+    noted: Atomic[i32]
+
+
+@external(_GET)
+def get_threads() -> i32:
+    """Return the number of threads that OpenBLAS uses."""
+    ...
+
+
+@external(_SET)
+def set_threads(count: i32) -> None:
+    """Set that number."""
+    ...
+
+
+@inlined
+def enter(state: ThreadState) -> None:
+    """Begin a call that OpenBLAS is not to share out."""
+    if state.inside.fetch_add(1) == 0:
+        count = get_threads()
+        if count > 1:
+            state.noted.store(count)
+            set_threads(1)
+        else:
+            state.noted.store(0)
+
+
+@inlined
+def leave(state: ThreadState) -> None:
+    """End such a call."""
+    # Read first: whoever comes after this thread has left may note something else.
+    noted = state.noted.load()
+    if state.inside.fetch_sub(1) == 1 and noted > 0:
+        set_threads(noted)
 
 
 @cache
@@ -40,13 +86,13 @@ def thread_imports() -> Mapping[str, int]:
         get = getattr(library, f"{prefix}_get_num_threads", None)
         put = getattr(library, f"{prefix}_set_num_threads", None)
         if get is not None and put is not None:
-            state = (ctypes.c_int32 * _WORDS)()
+            state = ThreadState.c_layout.structure()
 
             def leave_in_child(state: Any = state, put: Any = put) -> None:
                 """The threads that were inside are not in the child."""
-                if state[_INSIDE] and state[_NOTED]:
-                    put(state[_NOTED])
-                state[_INSIDE] = 0
+                if state.inside and state.noted:
+                    put(state.noted)
+                state.inside = 0
 
             os.register_at_fork(after_in_child=leave_in_child)
             address = ctypes.addressof(state)
@@ -58,38 +104,21 @@ def _address(function: Any) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-def declare_state(module: ModuleBuilder) -> None:
-    """Declare the imports of the code emitted here."""
-    module.global_text(_STATE, f"external global [{_WORDS} x i32]")
-
-
-def _word(f: FunctionBuilder, number: int) -> Value:
-    return f.gep(Value(PTR, symbol_text(_STATE)), number, I32)
+def add_functions(module: ModuleBuilder) -> None:
+    """Add `enter` and `leave`, and declare what they import."""
+    module.global_text(_STATE, f"external global [{ThreadState.c_layout.size} x i8], align 4")
+    Translation(module).add(enter, leave)
 
 
 def emit_enter(f: FunctionBuilder) -> None:
-    """Emit that this thread is inside of a call that OpenBLAS is not to share out."""
-    before = f.atomicrmw("add", _word(f, _INSIDE), f.const(I32, 1))
-
-    def note() -> None:
-        count = f.call(f.module.declare(_GET, I32, []), [])
-        is_many = f.icmp("sgt", count, f.const(I32, 1))
-        noted = f.select(is_many, count, f.const(I32, 0))
-        f.atomic_store(noted, _word(f, _NOTED))
-        f.if_(is_many, lambda: _emit_set(f, f.const(I32, 1)))
-
-    f.if_(f.icmp("eq", before, f.const(I32, 0)), note)
+    """Emit the call of `enter`."""
+    _emit_call(f, "one_thread.enter")
 
 
 def emit_leave(f: FunctionBuilder) -> None:
-    """Emit that this thread leaves that call."""
-    # Read first: whoever comes after this thread has left may note something else.
-    noted = f.atomic_load(I32, _word(f, _NOTED))
-    before = f.atomicrmw("sub", _word(f, _INSIDE), f.const(I32, 1))
-    is_last = f.icmp("eq", before, f.const(I32, 1))
-    sets = f.and_(is_last, f.icmp("sgt", noted, f.const(I32, 0)))
-    f.if_(sets, lambda: _emit_set(f, noted))
+    """Emit the call of `leave`."""
+    _emit_call(f, "one_thread.leave")
 
 
-def _emit_set(f: FunctionBuilder, count: Value) -> None:
-    f.call(f.module.declare(_SET, VOID, [I32]), [count])
+def _emit_call(f: FunctionBuilder, name: str) -> None:
+    f.call(f.owner.defined(name).reference, [Value(PTR, symbol_text(_STATE))])

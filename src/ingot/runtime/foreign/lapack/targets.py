@@ -27,7 +27,7 @@ from ingot.semantics.custom_calls import CallSite, LinkedCall, Target
 
 ELEMENT_TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
 """LAPACK's letter -> element type."""
-_SOURCES = ("support", "llvm", "hlo", "runtime")
+_SOURCES = ("support", "llvm", "native", "hlo", "runtime")
 """The packages that make the code of a call."""
 _SIZE = Dim.symbol("size")
 """The size of every dimension, since a call's code does not depend on sizes."""

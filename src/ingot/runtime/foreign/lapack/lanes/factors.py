@@ -136,10 +136,10 @@ def trsm(group: Group) -> None:
     t, y = group.matrix(*group.dims("x")), group.matrix(*group.dims("y_out"))
     group.load("x", t)
     group.load("y_out", y)
-    is_right, is_turned = characters["side"] == "R", characters["trans_x"] != "N"
-    a = t.transposed if is_right != is_turned else t
+    is_right, is_transposed = characters["side"] == "R", characters["trans_x"] != "N"
+    a = t.transposed if is_right != is_transposed else t
     x = y.transposed if is_right else y
-    is_lower = (characters["uplo"] == "L") != (is_right != is_turned)
+    is_lower = (characters["uplo"] == "L") != (is_right != is_transposed)
     last = f.isub(x.rows, 1)
 
     def row(number: Value) -> None:

@@ -195,16 +195,16 @@ def _flip(group: Group, left: Matrix, r: Matrix, dims: tuple[Index, Index]) -> N
 def _sweep(group: Group, n: Index, rotate: Callable[[Value, Value], Value]) -> None:
     """Emit sweeps over all pairs p < q until `rotate` says of none that it was rotated."""
     f = group.f
-    turned = f.alloca(I64)
+    rotated = f.alloca(I64)
     zero, one = f.const(I64, 0), f.const(I64, 1)
 
     def pair(p: Value, q: Value) -> None:
-        f.store(f.or_(f.load(I64, turned), f.zext(rotate(p, q), I64)), turned)
+        f.store(f.or_(f.load(I64, rotated), f.zext(rotate(p, q), I64)), rotated)
 
     def sweep(values: list[Value]) -> list[Value]:
-        f.store(zero, turned)
+        f.store(zero, rotated)
         f.for_range(n, lambda p: f.for_range(n, lambda q: pair(p, q), start=f.add(p, one)))
-        return [f.sub(values[0], one), f.load(I64, turned)]
+        return [f.sub(values[0], one), f.load(I64, rotated)]
 
     def goes_on(values: list[Value]) -> Value:
         left = f.icmp("sgt", values[0], zero)
