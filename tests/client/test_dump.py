@@ -224,7 +224,7 @@ def test_kernel_passes_are_dumped_as_passes_of_modules_are(tmp_path: Path) -> No
         "HloModule some.program ENTRY e { x = f32[4,8] parameter(0) ROOT y = f32[4,8] negate(x) }"
     )
     flags = f"--xla_dump_to={tmp_path} --xla_dump_hlo_pipeline_re=^kernel$ --xla_dump_hlo_as_dot"
-    executable = ingot.compile(text, switches=xla_flags.parse(flags))
+    executable = ingot.compile(text, xla_flags=xla_flags.parse(flags))
     prefix = "module_0000.some.program."
     files = {file.name.removeprefix(prefix): file for file in tmp_path.iterdir()}
     start = "0000.kernel.fused_loop.start.before_known-indices.txt"

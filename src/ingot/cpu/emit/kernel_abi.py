@@ -130,16 +130,16 @@ def open_kernel(
     symbols: tuple[str, ...],
     fma: bool,
     *,
-    is_quick: bool = False,
+    is_simple: bool = False,
 ) -> tuple[FunctionBuilder, ValueEmitter, Value]:
     """Start a kernel function; return it with its emitter and the chunk.
 
-    `is_quick`: it has so little to do, or waits so much for memory, that its code need be no better
-    than quickly made.
+    `is_simple`: it has so little to do, or waits so much for memory, that LLVM's level 0 is enough
+    (`llvm.optimization.SIMPLE`).
     """
     params = [("env", lt.PTR), ("chunk", lt.I64)]
     attributes = f"nounwind {ALIGNED_STACK}"
-    f = module.function(symbol, lt.VOID, params, attrs=attributes, opt_level_0=is_quick)
+    f = module.function(symbol, lt.VOID, params, attrs=attributes, opt_level_0=is_simple)
     env, chunk = f.params
     return f, bind_env(f, env, buffers, symbols, fma), chunk
 

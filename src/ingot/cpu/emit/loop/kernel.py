@@ -62,8 +62,8 @@ def emit_loop_kernel(
     count = len(kernel.buffers)
     if isinstance(schedule.strategy, SplitReduction):
         return emit_split_kernel(module, symbol, kernel, schedule, fma)
-    is_quick = schedule.effort is Effort.MEMORY_BOUND
-    f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, fma, is_quick=is_quick)
+    is_simple = schedule.effort is Effort.MEMORY_BOUND
+    f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, fma, is_simple=is_simple)
     body = _emit_body(emitter, chunk, kernel, schedule)
     f.ret()
     phases = (Phase(symbol, schedule.chunks),)

@@ -33,8 +33,8 @@ def emit_split_kernel(
     """Emit a reduction in parts: `<symbol>_part` per part, then `<symbol>` for the rest."""
     split, count = schedule.strategy, len(kernel.buffers)
     assert isinstance(split, SplitReduction)
-    is_quick = schedule.effort is Effort.MEMORY_BOUND
-    cut = _SplitKernel(module, kernel, schedule, split, fma, is_quick)
+    is_simple = schedule.effort is Effort.MEMORY_BOUND
+    cut = _SplitKernel(module, kernel, schedule, split, fma, is_simple)
     cut.emit_parts(f"{symbol}_part")
     scratch_bytes = split.count * schedule.units * cut.layout.bytes
     parts = Phase(f"{symbol}_part", split.count)
@@ -63,7 +63,7 @@ def fold_template(fold: LoopKernel, schedule: LoopSchedule, fma: bool) -> Templa
     parts = Dim.symbol(count)
 
     def define(module: ModuleBuilder) -> None:
-        cut = _SplitKernel(module, fold, plain, SplitReduction(parts, parts), fma, is_quick=False)
+        cut = _SplitKernel(module, fold, plain, SplitReduction(parts, parts), fma, is_simple=False)
         cut.emit_rest(name)
 
     return Template(name, define, fold.parameters)
@@ -138,7 +138,7 @@ class _SplitKernel:
     schedule: LoopSchedule
     split: SplitReduction
     fma: bool
-    is_quick: bool
+    is_simple: bool
 
     @property
     def layout(self) -> PartialLayout:
@@ -153,7 +153,7 @@ class _SplitKernel:
             len(kernel.buffers),
             kernel.symbols,
             self.fma,
-            is_quick=self.is_quick,
+            is_simple=self.is_simple,
         )
 
     def emit_parts(self, symbol: str) -> None:
