@@ -52,7 +52,7 @@ EMITTERS: Mapping[type[Strategy], type[LoopEmitter]] = {
     RowNest: RowNestEmitter,
     TransposedRows: TransposedRowsEmitter,
 }
-"""The emitter of the units of a kernel, by its strategy. A split reduction has two phases of its own."""
+"""The emitter of a kernel's units, by strategy. A split reduction has two phases of its own."""
 
 
 def emit_loop_kernel(
