@@ -67,7 +67,7 @@ class EmittedKernel:
         templates: the library code that it calls.
         order: which of the fusion's buffers each buffer slot holds; empty: as they come.
         behind: the fusion's buffers whose addresses come behind `symbols`, as the start of an env.
-        behind_symbols: what the slots behind those and another slot for the scratch hold.
+        behind_symbols: the contents of the slots behind those and another slot for the scratch.
         is_quick: its code need be no better than what LLVM makes without optimizing.
         tables: arrays whose addresses slots hold, by symbol.
     """
