@@ -32,7 +32,7 @@ _LIMITS = frozenset(
 )
 """Errors of the system for which the machine is at fault, not the compiler."""
 
-_SWITCHES = ("INGOT_", "XLA_FLAGS", "TF_XLA_FLAGS")
+_FLAGS = ("INGOT_", "XLA_FLAGS", "TF_XLA_FLAGS")
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def _saved(module: Module) -> str:
     """Write the module into a file of its own; return a sentence that names it."""
     try:
         given = [f"// {name}={value!r}" for name, value in sorted(os.environ.items())
-                 if name.startswith(_SWITCHES)]  # fmt: skip
+                 if name.startswith(_FLAGS)]  # fmt: skip
         versions = f"// ingot {VERSION}, {platform.platform()}"
         text = "\n".join([versions, *given, print_module(module)])
         with tempfile.NamedTemporaryFile(prefix="ingot-", suffix=".hlo", delete=False) as file:

@@ -69,8 +69,8 @@ def tanh(x: Array) -> Array:
 def tan(x: Array) -> Array:
     """Return -i tanh(ix)."""
     re, im = parts(x)
-    turned_re, turned_im = parts(tanh(join(-im, re, x)))
-    return join(turned_im, -turned_re, x)
+    rotated_re, rotated_im = parts(tanh(join(-im, re, x)))
+    return join(rotated_im, -rotated_re, x)
 
 
 def log_plus_one(x: Array) -> Array:

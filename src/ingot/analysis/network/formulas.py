@@ -45,8 +45,8 @@ class Phase(NamedTuple):
     distance: int = 1
 
     def __repr__(self) -> str:
-        far = f" {self.distance}" if self.pattern == LEAP else ""
-        return f"{self.rounds} {self.pattern}{far} of {self.size:.0f}"
+        distance = f" {self.distance}" if self.pattern == LEAP else ""
+        return f"{self.rounds} {self.pattern}{distance} of {self.size:.0f}"
 
 
 class Placement(NamedTuple):

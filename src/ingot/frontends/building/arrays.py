@@ -69,8 +69,8 @@ class ArrayBuilder(Builder):
             return self.constant(size, S64)
         for value in self._seen:
             if size in value.shape.dims:
-                place = (value.shape.dims.index(size),)
-                found = self.emit("get-dimension-size", value, dimensions=place)
+                dimension = value.shape.dims.index(size)
+                found = self.emit("get-dimension-size", value, dimensions=(dimension,))
                 return self.convert_to(found, S64)
         terms = [self._term(key, factor) for key, factor in size.terms]
         total = terms[0]
@@ -117,22 +117,22 @@ class ArrayBuilder(Builder):
     # ---- broadcasting
 
     def spread(
-        self, operand: Instruction, dims: Sizes, places: tuple[int, ...] | None = None
+        self, operand: Instruction, dims: Sizes, dimensions: tuple[int, ...] | None = None
     ) -> Instruction:
-        """Broadcast to `dims`; `places` says where operand dimensions go (default: the last).
+        """Broadcast to `dims`; dimension i becomes `dimensions[i]` (default: the last ones).
 
         Operand dimensions of size 1 are expanded where the target's size is another.
         """
-        if places is None:
-            places = tuple(range(len(dims) - operand.shape.rank, len(dims)))
-        pairs = list(zip(operand.shape.dims, places, strict=True))
-        kept = [(size, place) for size, place in pairs if size != 1 or dims[place] == 1]
+        if dimensions is None:
+            dimensions = tuple(range(len(dims) - operand.shape.rank, len(dims)))
+        pairs = list(zip(operand.shape.dims, dimensions, strict=True))
+        kept = [(size, dim) for size, dim in pairs if size != 1 or dims[dim] == 1]
         narrowed = self.reshape_to(operand, tuple(size for size, _ in kept))
         if narrowed.shape.dims == dims:
             return narrowed
         shape = operand.shape.with_dims(dims)
         return self.emit(
-            "broadcast", narrowed, shape=shape, dimensions=tuple(place for _, place in kept)
+            "broadcast", narrowed, shape=shape, dimensions=tuple(dim for _, dim in kept)
         )
 
     def normalized(
@@ -151,12 +151,12 @@ class ArrayBuilder(Builder):
         rank = max(len(dims) for dims in shapes)
         result: list[Size] = [1] * rank
         for dims in shapes:
-            for place, size in enumerate(dims, rank - len(dims)):
+            for dim, size in enumerate(dims, rank - len(dims)):
                 if size == 1:
                     continue
-                if result[place] != 1 and not self.same(result[place], size, broadcasts=True):
+                if result[dim] != 1 and not self.same(result[dim], size, broadcasts=True):
                     return None
-                result[place] = size
+                result[dim] = size
         return tuple(result)
 
     def together(self, *operands: Instruction) -> tuple[Instruction, ...]:
@@ -235,8 +235,8 @@ class ArrayBuilder(Builder):
     ) -> Instruction:
         """Take `[start:limit:stride]` of one axis."""
         bounds = tuple(
-            (start, limit, stride) if place == axis else (0, size, 1)
-            for place, size in enumerate(operand.shape.dims)
+            (start, limit, stride) if dim == axis else (0, size, 1)
+            for dim, size in enumerate(operand.shape.dims)
         )
         if bounds[axis] == (0, operand.shape.dims[axis], 1):
             return operand
@@ -260,8 +260,7 @@ class ArrayBuilder(Builder):
             return operand
         if isinstance(low, int) and isinstance(high, int):
             padding = tuple(
-                (low, high, 0) if place == axis else (0, 0, 0)
-                for place in range(operand.shape.rank)
+                (low, high, 0) if dim == axis else (0, 0, 0) for dim in range(operand.shape.rank)
             )
             return self.emit("pad", operand, value, padding=padding)
         dims = operand.shape.dims

@@ -16,10 +16,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
 
-def _extreme_computation(direction: str, element: DType, place: DType) -> Computation:
+def _extreme_computation(direction: str, element: DType, index_element: DType) -> Computation:
     """Return the reducer of (value, index) pairs: the first index of the extreme, NaN first."""
     b = Builder(f"arg_{direction.lower()}_{element.name}")
-    shapes = (Shape.array(element, ()), Shape.array(place, ()))
+    shapes = (Shape.array(element, ()), Shape.array(index_element, ()))
     value, index, other, other_index = (b.parameter(n, shapes[n % 2]) for n in range(4))
     wins = b.compare(value, other, direction=direction)
     same = b.compare(value, other, direction="EQ")
@@ -41,16 +41,16 @@ def extreme(
     """
     if x.shape.dtype is PRED:
         x = b.convert_to(x, S32)
-    element, place = x.shape.dtype, index_type((x.shape.dims[axis],))
+    element, index_element = x.shape.dtype, index_type((x.shape.dims[axis],))
     direction = "GT" if largest else "LT"
-    key = (f"arg{direction}{place.name}", element.name)
+    key = (f"arg{direction}{index_element.name}", element.name)
     reducers = b.reducers
     if key not in reducers:
-        reducers[key] = _extreme_computation(direction, element, place)
+        reducers[key] = _extreme_computation(direction, element, index_element)
     start = b.constant(neutral("maximum" if largest else "minimum", element), element)
     # If no element is better than the start, all are equal to it, and the first is at 0.
-    first = b.constant(0, place)
-    indices = b.iota_of(place, x.shape.dims, axis)
+    first = b.constant(0, index_element)
+    indices = b.iota_of(index_element, x.shape.dims, axis)
     both = b.emit("reduce", x, indices, start, first, dimensions=(axis,), to_apply=reducers[key])
     return b.element_of(both, 0), b.element_of(both, 1)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers and scatters as HLO has them, at places that index arrays give.
+"""Gathers and scatters as HLO has them, at indices that arrays give.
 
 HLO's gather clamps an index out of range and its scatter drops one; front ends that want an error
 check indices before. Nothing is taken of an empty axis: the result is zeros.
@@ -29,10 +29,10 @@ def take(
     if dims[axis] == 0:
         made = (*dims[:axis], *indices.shape.dims[batch_dims:], *dims[axis + 1 :])
         return b.zeros(operand.shape.with_dims(made))
-    places = indices.shape.rank - batch_dims
-    offset_dims = tuple(range(batch_dims, axis)) + tuple(range(axis + places, rank - 1 + places))
+    added = indices.shape.rank - batch_dims
+    offset_dims = tuple(range(batch_dims, axis)) + tuple(range(axis + added, rank - 1 + added))
     sizes: Sizes = tuple(
-        1 if place == axis or place < batch_dims else size for place, size in enumerate(dims)
+        1 if dim == axis or dim < batch_dims else size for dim, size in enumerate(dims)
     )
     return b.emit(
         "gather",
@@ -77,7 +77,7 @@ def take_elements(
     rank, dims = operand.shape.rank, operand.shape.dims
     if dims[axis] == 0:
         return b.zeros(operand.shape.with_dims(indices.shape.dims))
-    rest = tuple(place for place in range(rank) if place != axis)
+    rest = tuple(dim for dim in range(rank) if dim != axis)
     return b.emit(
         "gather",
         operand,
@@ -112,13 +112,13 @@ def scatter_vectors(
     indices: Instruction,
     updates: Instruction,
 ) -> Instruction:
-    """Combine slices into the places given by index vectors (the last dimension).
+    """Combine slices into the elements at index vectors (the last dimension).
 
     Args:
         b: where.
         opcode: the combiner's, or "update".
         operand: the array before the update.
-        indices: `[outer..., depth]`, places in the first `depth` dimensions of the operand.
+        indices: `[outer..., depth]`, indices along the first `depth` dimensions of the operand.
         updates: `[outer..., the other dimensions of the operand...]`.
     """
     outer = indices.shape.rank - 1
@@ -149,8 +149,8 @@ def scatter_slices(
 
     The updates have the operand's dimensions with those of the indices in the place of `axis`.
     """
-    before, places = tuple(range(axis)), indices.shape.rank
-    after = tuple(range(axis + places, operand.shape.rank - 1 + places))
+    before, added = tuple(range(axis)), indices.shape.rank
+    after = tuple(range(axis + added, operand.shape.rank - 1 + added))
     return b.emit(
         "scatter",
         operand,
@@ -159,7 +159,7 @@ def scatter_slices(
         update_window_dims=before + after,
         inserted_window_dims=(axis,),
         scatter_dims_to_operand_dims=(axis,),
-        index_vector_dim=places,
+        index_vector_dim=added,
         to_apply=combiner(b, opcode, operand.shape.dtype),
     )
 
@@ -173,7 +173,7 @@ def scatter_elements(
     axis: int,
 ) -> Instruction:
     """Combine each update into one element of its row: the opposite of `take_elements`."""
-    rest: Sequence[int] = tuple(place for place in range(operand.shape.rank) if place != axis)
+    rest: Sequence[int] = tuple(dim for dim in range(operand.shape.rank) if dim != axis)
     return b.emit(
         "scatter",
         operand,

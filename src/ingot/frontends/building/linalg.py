@@ -43,7 +43,7 @@ def identity(b: ArrayBuilder, like: Shape) -> Instruction:
 
 def on_diagonal(b: ArrayBuilder, dims: Sizes) -> Instruction:
     """Return where the diagonals of matrices are: `pred` of `dims`."""
-    rows, columns = (b.iota_of(S32, dims, len(dims) - place) for place in (2, 1))
+    rows, columns = (b.iota_of(S32, dims, len(dims) - back) for back in (2, 1))
     return b.compare(rows, columns, direction="EQ")
 
 

@@ -57,11 +57,11 @@ def matrix_root(b: ArrayBuilder, a: Instruction) -> tuple[Instruction, Instructi
 
 
 def _in_original_basis(b: ArrayBuilder, basis: Instruction, root: Instruction) -> Instruction:
-    places = tuple(range(root.shape.rank - 2))
+    batch = tuple(range(root.shape.rank - 2))
     axis = root.shape.rank - 1
-    made = dot(b, basis, root, ((axis,), (axis - 1,)), (places, places))
+    made = dot(b, basis, root, ((axis,), (axis - 1,)), (batch, batch))
     other = conjugate(b, basis) if basis.shape.dtype.is_complex else basis
-    return dot(b, made, other, ((axis,), (axis,)), (places, places))
+    return dot(b, made, other, ((axis,), (axis,)), (batch, batch))
 
 
 def _schur(
@@ -223,10 +223,10 @@ def _joined(b: ArrayBuilder, roots: Instruction, beside: Instruction) -> Instruc
         {"trans_a": "N", "trans_b": "N", "sign": 1},
         aliases="{{0}: (2, {})}",
     )
-    places, dims = tuple(range(rank - 2)), beside.shape.dims
+    batch, dims = tuple(range(rank - 2)), beside.shape.dims
     # LAPACK solves a singular equation with other numbers on the diagonal.
     scale = b.select(b.compared("EQ", info, 0), scale, b.like(math.nan, scale.shape))
-    scale = b.spread(b.complex(scale, b.zeros(scale.shape)), dims, places)
+    scale = b.spread(b.complex(scale, b.zeros(scale.shape)), dims, batch)
     upper = b.concatenated([left, b.divide(found, scale)], rank - 1)
     lower = b.concatenated([b.zeros(right.shape), right], rank - 1)
     return b.concatenated([upper, lower], rank - 2)
@@ -253,8 +253,8 @@ def _columns_root(b: ArrayBuilder, x: Instruction) -> Instruction:
         row, whole_row = b.iota_of(S64, known.shape.dims, last - 1), b.iota_of(S64, dims, last - 1)
         is_own = b.compare(row, b.spread(at, row.shape.dims), direction="EQ")
         own = b.reduced("add", b.select(is_own, known, b.zeros(known.shape)), (last - 1, last))
-        places = tuple(range(last - 1))
-        moved = b.add(root, b.spread(own, dims, places))
+        batch = tuple(range(last - 1))
+        moved = b.add(root, b.spread(own, dims, batch))
         # Later rows have no say, but a 0 on their diagonal would.
         is_before = b.compare(whole_row, b.spread(at, dims), direction="LT")
         pivots = b.select(is_before, moved, b.like(1, root.shape))

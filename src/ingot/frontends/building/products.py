@@ -25,11 +25,11 @@ def dot(
         (right, contracting[1], batch[1]),
     ):
         taken = {*summed, *kept}
-        sides.append([place for place in range(operand.shape.rank) if place not in taken])
+        sides.append([dim for dim in range(operand.shape.rank) if dim not in taken])
     dims = (
-        *(left.shape.dims[place] for place in batch[0]),
-        *(left.shape.dims[place] for place in sides[0]),
-        *(right.shape.dims[place] for place in sides[1]),
+        *(left.shape.dims[dim] for dim in batch[0]),
+        *(left.shape.dims[dim] for dim in sides[0]),
+        *(right.shape.dims[dim] for dim in sides[1]),
     )
     return b.emit(
         "dot",

@@ -69,12 +69,12 @@ def sampled(b: ArrayBuilder, x: Instruction, axis: int, taps: Taps) -> Instructi
         for part in parts[1:]:
             made = b.add(made, part)
         return made
-    places = (axis, axis + 1)
+    dimensions = (axis, axis + 1)
     found = taken(b, x, axis, np.maximum(taps.indices, 0))
     weights = b.constant(taps.weights, x.shape.dtype)
-    scaled = b.multiply(found, b.spread(weights, found.shape.dims, places))
+    scaled = b.multiply(found, b.spread(weights, found.shape.dims, dimensions))
     if taps.indices.min(initial=0) < 0:
-        counts = b.spread(b.constant(taps.indices >= 0), found.shape.dims, places)
+        counts = b.spread(b.constant(taps.indices >= 0), found.shape.dims, dimensions)
         scaled = b.select(counts, scaled, b.zeros(scaled.shape))
     return b.reduced("add", scaled, (axis + 1,))
 
@@ -114,7 +114,7 @@ def sampled_at(b: ArrayBuilder, x: Instruction, axis: int, taps: Sequence[OpenTa
 
 
 def cubic_weights(b: ArrayBuilder, share: Instruction, a: float) -> list[Instruction]:
-    """Return the weights of the four source elements around a place, by Keys's kernel.
+    """Return the weights of the four source elements around a position, by Keys's kernel.
 
     Args:
         b: the program.

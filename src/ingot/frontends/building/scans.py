@@ -76,8 +76,8 @@ def _windowed(
     made = combine(inner, given[count:], given[:count])
     folded = inner.build(made[0] if count == 1 else inner.tuple(*made))
     window = tuple(
-        WindowDimension(size, low=size - 1) if place == axis else WindowDimension(1)
-        for place in range(operands[0].shape.rank)
+        WindowDimension(size, low=size - 1) if dim == axis else WindowDimension(1)
+        for dim in range(operands[0].shape.rank)
     )
     found = b.emit(
         "reduce-window",
@@ -135,11 +135,11 @@ def _looped(
     def step(inner: ArrayBuilder, state: list[Instruction]) -> list[Instruction]:
         distance, whole, *values = state
         zero = inner.constant(0, S64)
-        places = [inner.subtract(whole, distance) if n == axis else zero for n in range(len(dims))]
+        indices = [inner.subtract(whole, distance) if n == axis else zero for n in range(len(dims))]
         before: list[Instruction] = []
         for value, start in zip(values, starts, strict=True):
             joined = inner.concatenated([inner.like(start, value.shape), value], axis)
-            shifted = inner.emit("dynamic-slice", joined, *places, dynamic_slice_sizes=dims)
+            shifted = inner.emit("dynamic-slice", joined, *indices, dynamic_slice_sizes=dims)
             before.append(shifted)
         return [inner.add(distance, distance), whole, *combine(inner, values, before)]
 

@@ -96,9 +96,9 @@ def digamma(b: ArrayBuilder, x: Instruction) -> Instruction:
     reflect, z = _shifted(b, x)
     top, bottom = b.zeros(x.shape), b.like(LANCZOS_BASE, x.shape)
     for number, factor in enumerate(LANCZOS):
-        place = b.binary("add", z, number + 1.0)
-        term = b.divide(b.like(factor, x.shape), place)
-        top = b.subtract(top, b.divide(term, place))
+        shifted = b.binary("add", z, number + 1.0)
+        term = b.divide(b.like(factor, x.shape), shifted)
+        top = b.subtract(top, b.divide(term, shifted))
         bottom = b.add(bottom, term)
     total, log_total = _series_log(b, z)
     tail = b.divide(b.like(LANCZOS_G, x.shape), total)

@@ -63,10 +63,10 @@ def affine_grid(theta: Any, size: Sequence[Any], align_corners: bool) -> Any:
     for axis, count in enumerate(space):
         steps = _TORCH.arange(count, dtype=theta.dtype, device=theta.device)
         if align_corners:
-            place = steps * (2 / (count - 1)) - 1 if count > 1 else steps
+            positions = steps * (2 / (count - 1)) - 1 if count > 1 else steps
         else:
-            place = (steps * 2 + 1) / count - 1
-        made = made + column(rank - 1 - axis) * place.reshape(-1, *[1] * (rank - axis))
+            positions = (steps * 2 + 1) / count - 1
+        made = made + column(rank - 1 - axis) * positions.reshape(-1, *[1] * (rank - axis))
     return made
 
 

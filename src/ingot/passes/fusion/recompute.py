@@ -24,7 +24,7 @@ from ingot.passes.fusion.groups import Group
 MAX_RECOMPUTED = 12
 """Operations per element that are cheaper than writing a value and reading it again."""
 
-MAX_CHOICES = 12
+MAX_SELECTED_PARTS = 12
 """Choices among parts of concatenations that several kernels make for each element, at most. Three
 that read 9 stacked arrays, 8 of them rolled, took 3.0 times as long as with the stack in memory, 7
 of them 4.6 times (64x128) and 2.2 (256x256); of 5 (8 choices) 1.1 and 0.8, of 2 (2 choices) 0.8 and
@@ -72,7 +72,7 @@ MASKING = frozenset({"pad", "concatenate"})
 """Ops whose elements are chosen by their position."""
 
 _REDUCTIONS = ops_with(FusionClass.REDUCTION)
-_SAME_PLACE = ops_with(Trait.ELEMENTWISE, Trait.RESHAPE_LIKE)
+_SAME_INDEX = ops_with(Trait.ELEMENTWISE, Trait.RESHAPE_LIKE)
 _COMPUTED = ops_with(Trait.ELEMENTWISE, Trait.SHAPING)
 FUSIBLE = ops_with(*(set(FusionClass) - {FusionClass.NONE}))
 """Ops that kernels compute; the results of others are in memory."""
@@ -87,10 +87,10 @@ def is_cheap_to_recompute(producer: Instruction, most: int = MAX_RECOMPUTED) -> 
 
 
 def chooses_often(producer: Instruction) -> bool:
-    """Whether computing `producer` chooses among parts more than MAX_CHOICES times."""
+    """Whether computing `producer` chooses among parts more than MAX_SELECTED_PARTS times."""
     cone = _cone(producer, _is_computed)
     joined = (one for one in cone if one.opcode == "concatenate")
-    return sum(len(one.operands) - 1 for one in joined) > MAX_CHOICES
+    return sum(len(one.operands) - 1 for one in joined) > MAX_SELECTED_PARTS
 
 
 def reads_what_is_there(producer: Instruction) -> bool:
@@ -314,7 +314,7 @@ def _follows_reduction(producer: Instruction) -> bool:
         if any(item.opcode in _REDUCTIONS for item in level):
             return True
         seen.update(level)
-        level = [item for item in level if item.opcode in _SAME_PLACE]
+        level = [item for item in level if item.opcode in _SAME_INDEX]
     return False
 
 

@@ -220,9 +220,9 @@ class Problem:
 
     @cached_property
     def waiting(self) -> tuple[dict[Instruction, list[Instruction]], dict[Instruction, int]]:
-        """The writers that wait for each reader, and how many readers each writer waits for."""
+        """The writers that come after each reader, and the number of readers before each writer."""
         writers: dict[Instruction, list[Instruction]] = {}
-        waits: dict[Instruction, int] = {}
+        counts: dict[Instruction, int] = {}
         known: dict[Computation, bool] = {}
         failing = [one for one in self.order if may_fail(one, known)] if self.surviving else []
         for writer, values in self.overwrites.items():
@@ -231,8 +231,8 @@ class Problem:
                 for reader in (*self.readers.get(value, ()), *checks):
                     if reader is not writer:
                         writers.setdefault(reader, []).append(writer)
-                        waits[writer] = waits.get(writer, 0) + 1
-        return writers, waits
+                        counts[writer] = counts.get(writer, 0) + 1
+        return writers, counts
 
     @cached_property
     def lowest_peak(self) -> int:

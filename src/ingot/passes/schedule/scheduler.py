@@ -103,8 +103,8 @@ class _ListScheduler:
         self._left = dict(problem.counts)
         self._missing = dict(problem.missing)
         self._done: set[Instruction] = set()
-        self._writers, waits = problem.waiting
-        self._waits = dict(waits)
+        self._writers, counts = problem.waiting
+        self._readers_left = dict(counts)
         self._heap: list[tuple[bool, int, int]] = []
         self._order: list[Instruction] = []
 
@@ -124,7 +124,9 @@ class _ListScheduler:
     def _key(self, instruction: Instruction) -> tuple[bool, int]:
         if instruction in self._problem.free:
             return False, -(1 << 62)
-        return self._waits.get(instruction, 0) > 0, self._cost(instruction) if self._greedy else 0
+        return self._readers_left.get(instruction, 0) > 0, self._cost(
+            instruction
+        ) if self._greedy else 0
 
     def _cost(self, instruction: Instruction) -> int:
         problem, left, sizes = self._problem, self._left, self._problem.sizes
@@ -148,8 +150,8 @@ class _ListScheduler:
             if self._left[value] == 1:
                 again.extend(self._problem.readers[value])
         for writer in self._writers.get(instruction, ()):
-            self._waits[writer] -= 1
-            if not self._waits[writer]:
+            self._readers_left[writer] -= 1
+            if not self._readers_left[writer]:
                 again.append(writer)
         for user in self._problem.next.get(instruction, ()):
             self._missing[user] -= 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loop kernels as LLVM functions: a chunk runs its units, a unit runs the passes.
 
-The schedule's strategy says who emits the body (`EMITTERS`); how kernels are called is in
+The schedule's strategy selects the emitter of the body (`EMITTERS`); how kernels are called is in
 `kernel_abi`.
 """
 
@@ -52,7 +52,7 @@ EMITTERS: Mapping[type[Strategy], type[LoopEmitter]] = {
     RowNest: RowNestEmitter,
     TransposedRows: TransposedRowsEmitter,
 }
-"""Who emits the units of a kernel, by its strategy. A split reduction has two phases of its own."""
+"""The emitter of a kernel's units, by strategy. A split reduction has two phases of its own."""
 
 
 def emit_loop_kernel(

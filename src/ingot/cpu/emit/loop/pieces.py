@@ -27,7 +27,7 @@ class PieceEmitter(LoopEmitter):
     kernel: LoopKernel
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
-        # Loops along the axis take its name over from the number of the block.
+        # Loops along the axis bind its name, which was the number of the block.
         extent, block = axis.extent, self.schedule.block
         if isinstance(extent, int) and isinstance(block, int) and extent <= block:
             self.block = 0, extent

@@ -117,7 +117,7 @@ class StagedEmitter(LoopEmitter):
     def _computed_again(self, store: Store, held: list[Value]) -> list[Value]:
         """Make a block of updates, each of which computes its index and value again.
 
-        Where that is little work, they are there sooner than by way of the stack.
+        If that is little work, it is faster than storing them on the stack.
         """
         f, emitter = self.f, self.emitter
         (axis,) = self._cut_axes()

@@ -39,7 +39,7 @@ class Tiles:
         }
 
     def fill(self) -> None:
-        """Read the tile whose first element the emitter's names say, and turn it around."""
+        """Read the tile that begins where the emitter's names are, and transpose it."""
         f, emitter = self.emitter.f, self.emitter
         for load, room in self.rooms.items():
             memory = memory_type(load.dtype)

@@ -62,7 +62,7 @@ class Row(Struct):
 
 
 def record_type(variant: KeyedVariant) -> RecordType:
-    """Return what the records of a variant are made of."""
+    """Return the type of the records of a variant."""
     return RecordType(lt.I32 if variant.record.bits == 32 else lt.I64, variant.record.num_words)
 
 
@@ -102,7 +102,7 @@ class KeyedSort(Known):
 
     @property
     def type(self) -> RecordType:
-        """The words of a record."""
+        """The type of a record."""
         return record_type(self.variant)
 
     @property

@@ -20,7 +20,7 @@ from ingot.llvm.values import Value
 
 
 def sort_block(records: Records, rows: list[Words]) -> None:
-    """Sort registers; the rows up to a power of two would hold what comes last."""
+    """Sort registers; rows missing from a power of two count as records that come last."""
     for low, high in batcher(_power(len(rows))):
         if high < len(rows):
             rows[low], rows[high] = records.ordered(rows[low], rows[high])

@@ -153,7 +153,7 @@ def halve_values(of: RecordRegisters, given: Range, pivot: Record) -> None:
 
 @inlined
 def middle_of(low: i64, high: i64) -> i64:
-    """Return the number behind the middle of two, which may be as far apart as numbers are."""
+    """Return the number behind the middle of two; their difference may overflow."""
     return (low & high) + ((low ^ high) >> 1) + 1
 
 

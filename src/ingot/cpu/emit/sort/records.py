@@ -30,7 +30,7 @@ XOR_OF_THREE = 0x96
 
 @record
 class RecordType(Known):
-    """The words of a record.
+    """The type of a record: one integer, or two.
 
     Attributes:
         word: type of the integers.
@@ -66,7 +66,7 @@ class RecordRegisters(Known):
     """How records lie in a target's registers: what the code of their sorts depends on.
 
     Attributes:
-        type: what records are made of.
+        type: the type of a record.
         lanes: records of a register.
         rows: registers of the greatest block that is sorted by a network.
         moved: records that a partition moves at once; 1 where no instruction permutes lanes.

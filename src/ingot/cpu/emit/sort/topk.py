@@ -144,7 +144,7 @@ def select_in_rounds(of: Selection, env: Start, row: i64, area: Array[i64]) -> N
 
 @native
 def gather(of: Selection, data: Pointer, low: i64, high: i64, found: Candidates) -> None:
-    """Leave the best k of elements low..high of a row; the worst stand for those that are missing.
+    """Leave the best k of elements low..high of a row; missing ones are `WORST`.
 
     Nothing is in order yet.
     """

@@ -80,9 +80,9 @@ def _maxima(
         sizes: the number of indices in each bag, without the padding.
     """
     b, (count, width), (bags,) = op.b, parts.shape.dims, sizes.shape.dims
-    shape, places = parts.shape.with_dims((bags, width)), Shape.array(S64, (bags, width))
+    shape, index_shape = parts.shape.with_dims((bags, width)), Shape.array(S64, (bags, width))
     if count == 0:
-        return b.zeros(shape), b.zeros(places)
+        return b.zeros(shape), b.zeros(index_shape)
     least = neutral("maximum", parts.shape.dtype)
     begin = b.like(count, sizes.shape)
     begin = scatter_slices(b, "minimum", begin, target, b.iota_of(S64, (count,), 0))
@@ -95,13 +95,13 @@ def _maxima(
     is_made = b.compare(parts, take(b, made, numbers), direction="EQ")
     wide = parts.shape.with_dtype(S64)
     position = b.select(is_made, b.iota_of(S64, wide.dims, 0), b.like(count, wide))
-    first = scatter_slices(b, "minimum", b.like(count, places), target, position)
-    first = b.minimum(first, b.like(count - 1, places))
-    first = b.select(is_nan, b.spread(begin, places.dims, (0,)), first)
+    first = scatter_slices(b, "minimum", b.like(count, index_shape), target, position)
+    first = b.minimum(first, b.like(count - 1, index_shape))
+    first = b.select(is_nan, b.spread(begin, index_shape.dims, (0,)), first)
     chosen = take(b, rows, first)
-    filled = b.spread(b.compared("GT", sizes, 0), places.dims, (0,))
+    filled = b.spread(b.compared("GT", sizes, 0), index_shape.dims, (0,))
     made = b.select(is_nan, one, made)
-    return b.select(filled, made, b.zeros(shape)), b.select(filled, chosen, b.zeros(places))
+    return b.select(filled, made, b.zeros(shape)), b.select(filled, chosen, b.zeros(index_shape))
 
 
 @RULES.rule("_embedding_bag", "_embedding_bag_forward_only")

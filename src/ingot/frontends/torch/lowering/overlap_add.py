@@ -78,8 +78,8 @@ def _by_pieces(
 def _by_scatter(op: Op, windows: Instruction, axis: int, step: int) -> Instruction:
     """Add each element at its index; those behind the end are dropped."""
     b = op.b
-    places = windows.shape.dims[axis : axis + 2]
-    first = b.binary("multiply", b.iota_of(S64, places, 0), step)
-    indices = b.add(first, b.iota_of(S64, places, 1))
+    dims = windows.shape.dims[axis : axis + 2]
+    first = b.binary("multiply", b.iota_of(S64, dims, 0), step)
+    indices = b.add(first, b.iota_of(S64, dims, 1))
     start = b.zeros(op.shape.with_dtype(windows.shape.dtype))
     return scatter_slices(b, "add", start, indices, windows, axis)

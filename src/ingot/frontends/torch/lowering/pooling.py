@@ -128,9 +128,9 @@ def _max_pool(rank: int) -> None:
             return b.cut(found, op.shape_of(0).dims), b.zeros(op.shape_of(1))
         wide = flat_numbers(b, dims, _space(dims, rank))
         numbers = b.convert_to(wide, index_type(dims[-rank:]))
-        values, places = at_greatest(b, x, numbers, -1, window, takes_nan=True)
-        places = b.convert_to(b.cut(places, op.shape_of(1).dims), S64)
-        return b.cut(values, op.shape_of(0).dims), places
+        values, indices = at_greatest(b, x, numbers, -1, window, takes_nan=True)
+        indices = b.convert_to(b.cut(indices, op.shape_of(1).dims), S64)
+        return b.cut(values, op.shape_of(0).dims), indices
 
     @RULES.rule(f"max_pool{rank}d_with_indices_backward")
     def _(

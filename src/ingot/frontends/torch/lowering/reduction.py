@@ -112,10 +112,10 @@ RULES.add(_arg_extreme_of(largest=True), "argmax")
 RULES.add(_arg_extreme_of(largest=False), "argmin")
 
 
-# ---- truth
+# ---- any, all
 
 
-def _truth(opcode: str) -> Rule:
+def _any_or_all(opcode: str) -> Rule:
     def rule(op: Op, x: Instruction, dim: Dims = None, keepdim: bool = False) -> Instruction:
         axes = () if dim == [] else op.axes(dim, x.shape.rank)
         found = op.b.reduced(opcode, op.b.to_pred(x), axes, keep=keepdim)
@@ -125,8 +125,8 @@ def _truth(opcode: str) -> Rule:
     return rule
 
 
-RULES.add(_truth("or"), "any", "any.dim", "any.dims")
-RULES.add(_truth("and"), "all", "all.dim", "all.dims")
+RULES.add(_any_or_all("or"), "any", "any.dim", "any.dims")
+RULES.add(_any_or_all("and"), "all", "all.dim", "all.dims")
 
 
 # ---- variances and norms
