@@ -111,6 +111,16 @@ def test_edits_count_versions() -> None:
     versions.append(b.computation.version)
     b.computation.replace_all_uses(y, x)
     versions.append(b.computation.version)
+    b.computation.set_attributes(z, z.attributes)
+    versions.append(b.computation.version)
+    b.computation.set_shape(z, z.shape)
+    versions.append(b.computation.version)
+    b.computation.set_extra(z, {"backend_config": "{}"})
+    versions.append(b.computation.version)
+    z.run_after((x,))
+    versions.append(b.computation.version)
+    z.run_after((x,))
+    assert b.computation.version == versions[-1]
     assert versions == sorted(set(versions))
 
 

@@ -23,7 +23,7 @@ from ingot.host.sites import scheduled_fusions
 from ingot.kernel.convolution.build import find_convolution
 from ingot.kernel.evaluate import evaluate_kernel
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.loop.pipeline import KERNEL_PASSES
+from ingot.kernel.loop.pipeline import KERNEL_PASSES, passes_for
 from ingot.kernel.lowering import kernel_history
 from ingot.kernel.verifier import verify_kernel
 
@@ -178,6 +178,20 @@ PROGRAMS = {
 }
 
 
+WINDOWS = {
+    "one feature of each channel": """HloModule m ENTRY e { x = f32[2,5,7,6] parameter(0)
+  k = f32[3,3,1,6] parameter(1)  ROOT r = f32[2,5,7,6] convolution(x, k),
+  window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, feature_group_count=6 }""",
+    "with strides": """HloModule m ENTRY e { x = f32[1,8,9,5] parameter(0)
+  k = f32[2,3,1,5] parameter(1)  ROOT r = f32[1,4,4,5] convolution(x, k),
+  window={size=2x3 stride=2x2}, dim_labels=b01f_01io->b01f, feature_group_count=5 }""",
+    "along one axis, with an op behind": """HloModule m ENTRY e { x = f32[2,11,4] parameter(0)
+  k = f32[5,1,4] parameter(1)  c = f32[2,11,4] convolution(x, k), window={size=5 pad=2_2},
+  dim_labels=b0f_0io->b0f, feature_group_count=4  ROOT r = f32[2,11,4] negate(c) }""",
+}
+"""Convolutions whose window is a loop of their kernels."""
+
+
 def _text(body: str) -> str:
     return f"HloModule m\n{REDUCERS}{ARGMAX}\nENTRY e {{ {body} }}"
 
@@ -188,10 +202,9 @@ def _fusions(text: str) -> list[Computation]:
 
 
 def _built(fused: Computation) -> LoopKernel | None:
-    """Return the kernel of a fused computation before the passes; None if it has none."""
+    """Return the loops of a fused computation before the passes; None if it has none."""
     _, kernel = next(kernel_history(fused))
-    is_loop = isinstance(kernel, LoopKernel)
-    return kernel if is_loop and find_convolution(fused) is None else None
+    return kernel if isinstance(kernel, LoopKernel) else None
 
 
 def _array(choose: np.random.Generator, element: DType, size: int) -> np.ndarray:
@@ -222,6 +235,31 @@ def _check(fused: Computation, sizes: dict[str, int]) -> list[str]:
         assert found == wanted, f"{name} changed what is stored"
         changed.append(name)
     return changed[1:]
+
+
+def _check_alone(fused: Computation, sizes: dict[str, int]) -> set[str]:
+    """Check each pass on each kernel between the passes; return the passes that change any.
+
+    A pass must not depend on the passes that run before it in the pipeline.
+    """
+    kernel = _built(fused)
+    if kernel is None:
+        return set()
+    memory = memory_of(kernel, sizes)
+    wanted = [held.tobytes() for held in evaluate_kernel(kernel, memory, sizes)]
+    passes = passes_for(find_convolution(fused) is not None)
+    changed: set[str] = set()
+    for name, given in kernel_history(fused):
+        assert isinstance(given, LoopKernel)
+        for item in passes:
+            made = item.run(given)
+            if made == given:
+                continue
+            verify_kernel(made, item.name)
+            found = [held.tobytes() for held in evaluate_kernel(made, memory, sizes)]
+            assert found == wanted, f"{item.name} changed what the kernel after {name} stores"
+            changed.add(item.name)
+    return changed
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -261,3 +299,28 @@ def test_a_kernel_stores_what_its_fusion_gives() -> None:
     (found,) = evaluate_kernel(kernel, memory)
     wanted = evaluate(module, [memory[0].reshape(80, 6)])
     np.testing.assert_allclose(found.reshape(80, 6), wanted, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_each_pass_alone_keeps_what_programs_store() -> None:
+    texts = [*map(_text, PROGRAMS.values()), *WINDOWS.values()]
+    fusions = [fused for text in texts for fused in _fusions(text)]
+    changed = [_check_alone(fused, SIZES) for fused in fusions]
+    assert set().union(*changed) == {item.name for item in KERNEL_PASSES}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(16))
+def test_each_pass_alone_keeps_what_random_programs_store(seed: int) -> None:
+    data = generate(random.Random(seed)).removeprefix(LOADED).decode()
+    for fused in _fusions(data):
+        _check_alone(fused, SIZES)
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_passes_keep_what_windows_of_convolutions_store(name: str) -> None:
+    fusions = [fused for fused in _fusions(WINDOWS[name]) if find_convolution(fused) is not None]
+    assert any(_built(fused) is not None for fused in fusions)
+    for fused in fusions:
+        _check(fused, SIZES)
+        _check_alone(fused, SIZES)

@@ -271,6 +271,11 @@ class Computation:
         instruction.attributes = attributes
         self.version += 1
 
+    def set_extra(self, instruction: Instruction, extra: dict[str, str]) -> None:
+        """Give `instruction` other attributes that are kept as text."""
+        instruction.extra = extra
+        self.version += 1
+
     def set_shape(self, instruction: Instruction, shape: Shape) -> None:
         """Give `instruction` another result shape (checked by the verifier, not here)."""
         instruction.shape = shape

@@ -30,5 +30,5 @@ def set_trip_count(loop: Instruction, count: int | None) -> bool:
         extra[_CONFIG] = f'{{"known_trip_count":{{"n":"{count}"}}}}'
     if extra == loop.extra:
         return False
-    loop.extra = extra
+    loop.computation.set_extra(loop, extra)
     return True

@@ -71,7 +71,8 @@ class LoopEmitter(UnitEmitter):
         """Run `body` for each vector of one block of a vector grid axis, the last one masked."""
         lanes = self.schedule.lanes[0]
         low, high = self._block_bounds(axis)
-        if self.schedule.strategy == InLanes(copies=True):
+        strategy = self.schedule.strategy
+        if isinstance(strategy, InLanes) and strategy.copies:
             copy_runs(self.emitter, self.kernel.passes, axis.name, (low, high))
             return
         changing = frozenset((axis.name,))

@@ -121,8 +121,8 @@ def generalized(
 
 
 def _code_key(kernel: LoopKernel, schedule: LoopSchedule) -> str:
-    axes = [axis.name[1:] for axis in schedule.blocked_axes]
     """Return a text that says all that the code of a generic kernel depends on."""
+    axes = [axis.name[1:] for axis in schedule.blocked_axes]
     words = ["x".join(map(str, schedule.lanes)), str(schedule.block).replace("*", "t"), *axes]
     words += [schedule.effort.value] * (schedule.effort is not Effort.FULL)
     words += ["written"] * schedule.unrolls_passes

@@ -19,7 +19,7 @@ from ingot.hlo.dtype import PRED
 from ingot.kernel.expr import Expr, is_position, walk
 from ingot.kernel.generic.generalize import IN_TILES, GenericKernel, generalized
 from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
-from ingot.kernel.schedule.loop_schedule import Effort, LoopSchedule, SquareTiles
+from ingot.kernel.schedule.loop_schedule import Effort, LaneBlocks, LoopSchedule, SquareTiles
 from ingot.support.records import replace
 
 MIN_ELEMENTS = 1 << 16
@@ -64,8 +64,10 @@ def generic_reduction(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | 
     own = replace(own, effort=Effort.FULL)
     if len(kernel.grid) <= MAX_AXES and _is_whole(kernel, elements):
         return generalized(kernel, own, "reduce")
-    if own.vector_axis is not None and _is_window(kernel.passes[0]):
-        return generalized(kernel, replace(own, unrolls_passes=True), "reduce")
+    has_blocks = isinstance(own.strategy, LaneBlocks)
+    if own.vector_axis is not None and has_blocks and _is_window(kernel.passes[0]):
+        own = replace(own, strategy=replace(own.strategy, unrolls_passes=True))
+        return generalized(kernel, own, "reduce")
     return "it folds neither a whole array nor small windows"
 
 

@@ -131,8 +131,7 @@ def _match_gathered(request: LoopRequest) -> LoopSchedule | str:
         block,
         units,
         *chunks_of(kernel, units, axis.extent * block),
-        GatheredRows(),
-        gather_bits=bits_of_gathers(kernel, gathers(kernel.exprs, kernel.grid), kernel.grid),
+        GatheredRows(bits_of_gathers(kernel, gathers(kernel.exprs, kernel.grid), kernel.grid)),
     )
 
 
@@ -149,9 +148,8 @@ def _match_joined(request: LoopRequest) -> LoopSchedule | str:
         None,
         (first, *lanes[1:]),
         *request.dealt(request.units((rows,), together)),
-        JoinedRows(rows),
+        JoinedRows(rows, gather_bits=request.pass_lanes.gather_bits),
         large_buffers=large_buffers(kernel),
-        gather_bits=request.pass_lanes.gather_bits,
         effort=request.effort,
     )
 
@@ -279,9 +277,8 @@ def _in_lanes(
         axis,
         lanes,
         *request.dealt(request.lane_units),
-        strategy,
+        replace(strategy, gather_bits=gather_bits),
         large_buffers=large_buffers(kernel),
-        gather_bits=gather_bits,
         effort=effort,
     )
 

@@ -21,8 +21,23 @@ from ingot.kernel.schedule.pieces import Cut
 from ingot.support.records import record
 
 
+@record(kw_only=True)
+class LaneBlocks:
+    """What strategies have whose loops run over blocks of lanes, of the grid or of passes.
+
+    Attributes:
+        gather_bits: bits of the integers that hold indices of gathers computed ahead
+            (`kernel.schedule.gathers`); 0: none are.
+        unrolls_passes: whether passes have a copy of their point for each position of their axes:
+            library reductions over small windows.
+    """
+
+    gather_bits: int = 0
+    unrolls_passes: bool = False
+
+
 @record
-class InLanes:
+class InLanes(LaneBlocks):
     """Lanes run along the vector axis, or along each pass's last axis, as they lie.
 
     Attributes:
@@ -36,7 +51,7 @@ class InLanes:
 
 
 @record
-class Pieces:
+class Pieces(LaneBlocks):
     """Axes are cut where masks change, and each piece has loops of its own without them.
 
     Attributes:
@@ -76,7 +91,7 @@ class SquareTiles:
 
 
 @record
-class SplitReduction:
+class SplitReduction(LaneBlocks):
     """A reduction of few units is cut along the outermost axis of the first pass.
 
     Each part is folded into scratch memory; then the parts are combined in order.
@@ -122,7 +137,7 @@ class StagedUpdates:
 
 
 @record
-class JoinedRows:
+class JoinedRows(LaneBlocks):
     """Rows are folded along themselves; then the lanes of a block of rows are joined at once.
 
     Attributes:
@@ -136,9 +151,15 @@ class JoinedRows:
 
 @record
 class GatheredRows:
-    """Lanes run along short rows whose gather indices are computed ahead for a block of rows."""
+    """Lanes run along short rows whose gather indices are computed ahead for a block of rows.
+
+    Attributes:
+        index_bits: bits of the integers that hold the indices.
+    """
 
     name = "gathered rows"
+
+    index_bits: int
 
 
 @record
@@ -215,14 +236,9 @@ class LoopSchedule:
         strategy: the special loops of a unit.
         large_buffers: buffers that caches do not hold: lanes gathered from them are better read one
             by one.
-        gather_bits: bits of the integers that hold indices of gathers computed ahead
-            (`kernel.schedule.gathers`); 0: none are. Strategies that have lanes of their own
-            (staged updates, square tiles, transposed rows) gather nothing ahead.
         effort: how hard LLVM works on its code.
         masks_all_blocks: whether every block of lanes is masked, not only the last one, so that the
             body is emitted once.
-        unrolls_passes: whether passes have a copy of their point for each position of their axes:
-            library reductions over small windows.
     """
 
     vector_axis: Axis | None
@@ -233,10 +249,18 @@ class LoopSchedule:
     chunks: int | Dim
     strategy: Strategy = InLanes()
     large_buffers: frozenset[int] = frozenset()
-    gather_bits: int = 0
     effort: Effort = Effort.FULL
     masks_all_blocks: bool = False
-    unrolls_passes: bool = False
+
+    @property
+    def gather_bits(self) -> int:
+        """As in `LaneBlocks`; 0 of strategies that have lanes of their own."""
+        return self.strategy.gather_bits if isinstance(self.strategy, LaneBlocks) else 0
+
+    @property
+    def unrolls_passes(self) -> bool:
+        """As in `LaneBlocks`."""
+        return isinstance(self.strategy, LaneBlocks) and self.strategy.unrolls_passes
 
     @property
     def kernels(self) -> Iterator[LoopKernel]:

@@ -56,7 +56,7 @@ class GridLanes:
     Attributes:
         axis: which one.
         lanes: how many, of every pass.
-        gather_bits: as in `LoopSchedule`.
+        gather_bits: as in `LaneBlocks`.
         staged: updates that are computed together before they are made in order; 0: none.
         row: the axis that the lanes of each staged update run along; None: updates of one element.
         not_staged: why none are.
@@ -72,7 +72,7 @@ class GridLanes:
 
 @record
 class PassLanes:
-    """Lanes along the innermost axis of each pass, and `gather_bits` as in `LoopSchedule`."""
+    """Lanes along the innermost axis of each pass, and `gather_bits` as in `LaneBlocks`."""
 
     lanes: tuple[int, ...]
     gather_bits: int

@@ -17,6 +17,7 @@ from ingot.emit.loop.gather_indices import carrying_nothing, load_indexed, store
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.kernel.ir import Axis
 from ingot.kernel.schedule.gathers import Gather, gathers
+from ingot.kernel.schedule.loop_schedule import GatheredRows
 from ingot.llvm import types as lt
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import Type
@@ -37,7 +38,7 @@ class GatheredRowsEmitter(LoopEmitter):
 
     @property
     def _index_type(self) -> Type:
-        return lt.I32 if self.schedule.gather_bits == lt.I32.bits else lt.I64
+        return lt.I32 if self._strategy(GatheredRows).index_bits == lt.I32.bits else lt.I64
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
         f, rows, block = self.f, self.kernel.grid[-2], self.schedule.block
