@@ -82,10 +82,7 @@ def test_every_strategy_has_a_kernel() -> None:
         ("joined_rows", {"chunks": 2}, "chunks: 2 of 63 units are not 63"),
         ("staged_updates", {"grain": 3}, "chunks: units that run in order are one chunk"),
         ("lanes", {"large_buffers": frozenset((2,))}, "large-buffers: there is no buffer 2"),
-        ("lanes", {"gather_bits": 8}, "gather-bits: no index has 8 bits"),
-        ("square_tiles", {"gather_bits": 32}, "gather-bits: the strategy gathers nothing ahead"),
         ("pieces", {"vector_axis": Axis("@0", 1000)}, "the last cut is not along the vector axis"),
-        ("gathered_rows", {"gather_bits": 0}, "gathered: no indices are computed ahead"),
         ("square_tiles", {"block": 100, "units": 15, "grain": 15, "chunks": 1}, "not whole tiles"),
     ],
 )
@@ -99,6 +96,8 @@ def test_illegal_schedules_are_refused(name: str, changes: dict[str, object], br
 @pytest.mark.parametrize(
     ("name", "changes", "broken"),
     [
+        ("lanes", {"gather_bits": 8}, "gather-bits: no index has 8 bits"),
+        ("gathered_rows", {"index_bits": 0}, "gathered: no index has 0 bits"),
         ("pieces", {"bands": ()}, "not each combination of ranges is a band"),
         ("pieces", {"cuts": ()}, "the last cut is not along the vector axis"),
         ("square_tiles", {"side": 12}, "a side is not as long as a vector"),
@@ -133,7 +132,7 @@ def test_illegal_numbers_of_strategies_are_refused(
         (SplitReduction(1, 1), "it is not one reduction"),
         (StagedUpdates(1, None, False, 32), "updates are not made in order"),
         (JoinedRows(Axis("@0", 4)), "lanes run along an axis of the grid"),
-        (GatheredRows(), "there are no rows along the last axis"),
+        (GatheredRows(32), "there are no rows along the last axis"),
         (RowNest((), (), 0), "there are no rows around"),
         (Pieces((), ()), "the last cut is not along the vector axis"),
         (SquareTiles(Axis("@0", 4), 8, False), "both sides are along one axis"),

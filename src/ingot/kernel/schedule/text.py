@@ -106,16 +106,12 @@ def _blocked(kernel: LoopKernel, schedule: LoopSchedule) -> tuple[Axis, ...]:
 
 
 def _attributes(schedule: LoopSchedule) -> Iterator[str]:
-    if schedule.gather_bits:
-        yield f"gathers ahead by s{schedule.gather_bits}"
     if schedule.large_buffers:
         yield f"large buffers {', '.join(f'b{n}' for n in sorted(schedule.large_buffers))}"
     if schedule.effort is not Effort.FULL:
         yield f"effort {schedule.effort.value}"
     if schedule.masks_all_blocks:
         yield "masks all blocks"
-    if schedule.unrolls_passes:
-        yield "unrolls passes"
 
 
 def _kernels(strategy: Strategy) -> Iterator[str]:

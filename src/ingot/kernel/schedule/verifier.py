@@ -23,7 +23,6 @@ from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.loop_schedule import (
     GatheredRows,
-    InLanes,
     JoinedRows,
     LoopSchedule,
     Pieces,
@@ -75,8 +74,6 @@ def _broken(kernel: LoopKernel, schedule: LoopSchedule) -> Broken:
         yield f"large-buffers: there is no buffer {missing[0]}"
     if schedule.gather_bits not in (0, *INDEX_BITS):
         yield f"gather-bits: no index has {schedule.gather_bits} bits"
-    if schedule.gather_bits and not isinstance(schedule.strategy, _GATHERING):
-        yield "gather-bits: the strategy gathers nothing ahead"
     check = _OF_STRATEGY.get(type(schedule.strategy))
     if check is not None:
         yield from check(kernel, schedule, schedule.strategy)
@@ -172,11 +169,11 @@ def _broken_joined(kernel: LoopKernel, schedule: LoopSchedule, strategy: JoinedR
         yield "joined: nothing is folded"
 
 
-def _broken_gathered(kernel: LoopKernel, schedule: LoopSchedule, _: GatheredRows) -> Broken:
+def _broken_gathered(kernel: LoopKernel, schedule: LoopSchedule, strategy: GatheredRows) -> Broken:
     if len(kernel.grid) < 2 or schedule.vector_axis != kernel.grid[-1]:
         yield "gathered: there are no rows along the last axis"
-    if not schedule.gather_bits:
-        yield "gathered: no indices are computed ahead"
+    if strategy.index_bits not in INDEX_BITS:
+        yield f"gathered: no index has {strategy.index_bits} bits"
 
 
 def _broken_transposed(
@@ -204,9 +201,6 @@ def _broken_nest(kernel: LoopKernel, schedule: LoopSchedule, strategy: RowNest) 
     if schedule.vector_axis is not None and end != schedule.vector_axis.extent:
         yield "nest: parts are not as long as a row"
 
-
-_GATHERING = (InLanes, Pieces, SplitReduction, JoinedRows, GatheredRows)
-"""Strategies that gather through indices computed ahead."""
 
 _OF_STRATEGY: Mapping[type[Strategy], Callable[[LoopKernel, LoopSchedule, Any], Broken]] = {
     Pieces: _broken_pieces,
