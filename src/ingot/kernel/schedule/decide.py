@@ -83,7 +83,11 @@ class Decision:
 
 
 def decide_loops(kernel: LoopKernel, vectors: Vectors) -> Decision:
-    """Return the schedule of a kernel for a target's vectors, with its reasons."""
+    """Return the schedule of a kernel for a target's vectors, with its reasons.
+
+    Raises:
+        InternalError: no strategy takes the kernel.
+    """
     request = LoopRequest(kernel, vectors)
     refused: list[Refusal] = []
     for strategy, match in LOOP_STRATEGIES.items():
