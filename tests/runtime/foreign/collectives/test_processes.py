@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import threading
 import time
@@ -41,7 +40,7 @@ def test_more_bytes_than_a_socket_holds(can_read: bool) -> None:
 def test_another_program_is_found_before_its_data_is_taken() -> None:
     executable, inputs = sum_of_two()
     for process, problem in enumerate(run_as_processes(executable, inputs, [0, 1], [5, 6])):
-        assert re.search(f"process {1 - process}: another device .* collective", str(problem))
+        assert f"process {1 - process}: it runs another program" in str(problem)
 
 
 def test_a_process_that_fails_ends_the_waiting_of_others() -> None:
@@ -49,7 +48,7 @@ def test_a_process_that_fails_ends_the_waiting_of_others() -> None:
     inputs[1] = [np.zeros(4, np.float32)]
     start = time.monotonic()
     waited, failed = run_as_processes(executable, inputs, [0, 1])
-    assert "process 1: the connection to it is closed" in str(waited)
+    assert "process 1: an execution failed in it" in str(waited)
     assert isinstance(failed, ExecutionError)
     assert time.monotonic() - start < PROCESS_TIMEOUT.value() / 2
 

@@ -18,6 +18,7 @@ from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i32, i64
 from ingot.runtime.foreign.collectives.progress import (
     cutting,
+    farewell_of,
     is_open,
     status_of_header,
     swapping,
@@ -163,7 +164,13 @@ def abandon(meeting: Rendezvous, messages: Structs[Message], count: i64) -> None
                 mpi.wait(message.request, mpi.no_status)
 
 
-swap_all = swapping("ingot_swap_all_by_mpi", move, sleep, _SLEEPS)
+@native
+def farewell(message: Message) -> i64:
+    """Return 0: a process that gives up says so in the next header that comes from it."""
+    return 0
+
+
+swap_all = swapping("ingot_swap_all_by_mpi", move, farewell, sleep, _SLEEPS)
 
 
 @exported("ingot_swap_by_mpi")
@@ -181,6 +188,7 @@ def swap(
 def cut_link(meeting: Rendezvous, link: Link) -> None:
     """Tell the other side that this one gives up, by the next header that it gets."""
     mpi = library_of(meeting)
+    mpi.farewell[0] = farewell_of(meeting)
     message = Message.on_stack()
     request = message.request
     rank = rank_of(link.outgoing)

@@ -16,10 +16,12 @@ from ingot.native.types import i32, i64
 from ingot.runtime.foreign.collectives.records import (
     COMPARED_WORDS,
     DONE,
+    FAILED,
     GONE,
     HEADER_BYTES,
     MISMATCH,
     OTHER_FAILED,
+    OTHER_PROGRAM,
     PROCESS_SHIFT,
     TIMEOUT,
     Link,
@@ -47,8 +49,43 @@ def status_of_header(header: Array[i64], expected: Array[i64]) -> i64:
     """Return `DONE` if a message is from the call that this device is at, else a status."""
     for index in range(COMPARED_WORDS):
         if header[index] != expected[index]:
-            return i64(GONE) if header[COMPARED_WORDS - 1] == FAREWELL else MISMATCH
+            if header[COMPARED_WORDS - 1] == FAREWELL:
+                return header[0]
+            return i64(OTHER_PROGRAM) if index == 0 else MISMATCH
     return DONE
+
+
+@inlined
+def of_process(status: i64, process: i64) -> i64:
+    """Return a status with the number of a process, unless it has one."""
+    return status if status >> PROCESS_SHIFT != 0 else status | (process + 1) << PROCESS_SHIFT
+
+
+@inlined
+def is_gone(status: i64) -> bool:
+    """Whether a status, with or without a process, says no more than that a process is gone."""
+    return status & ((1 << PROCESS_SHIFT) - 1) == GONE
+
+
+@native
+def blame(meeting: Rendezvous, status: i64) -> None:
+    """Note the first status that names a process; other devices and processes are told it."""
+    if status >> PROCESS_SHIFT != 0:
+        meeting.blamed.compare_exchange(0, status, "acq_rel", "monotonic")
+
+
+@inlined
+def status_of_others(meeting: Rendezvous) -> i32:
+    """Return the status of a device that gives up because another one here did."""
+    blamed = meeting.blamed.load()
+    return i32(OTHER_FAILED) if blamed == 0 else i32(blamed)
+
+
+@inlined
+def farewell_of(meeting: Rendezvous) -> i64:
+    """Return the status that other processes are told when this one gives up."""
+    blamed = meeting.blamed.load()
+    return of_process(FAILED, meeting.process) if blamed == 0 else blamed
 
 
 @native
@@ -78,10 +115,47 @@ def cutting(symbol: str, cut: Callable[[Rendezvous, Link], None]) -> Callable[[R
     return cut_all
 
 
+def causing(
+    move: Callable[[Rendezvous, Message], i64], farewell: Callable[[Message], i64]
+) -> Callable[[Rendezvous, Structs[Message], i64, i64], i64]:
+    """Return the native function that says why the process of a message is gone.
+
+    Args:
+        move: see `swapping`.
+        farewell: see `swapping`.
+    """
+
+    @native
+    def cause_of(meeting: Rendezvous, messages: Structs[Message], count: i64, failed: i64) -> i64:
+        """Return the status to report when message number `failed` found its process gone.
+
+        A process that gives up closes its connections: what it has sent before says more. If this
+        one has given up, it has closed them itself.
+        """
+        if meeting.failed.load() != 0:
+            return i64(status_of_others(meeting))
+        for index in range(count):
+            message = messages[index]
+            if message.is_sent == 0 and is_open(message) and index != failed:
+                step = move(meeting, message)
+                if step < 0 and not is_gone(-step):
+                    return of_process(-step, message.process)
+        told = farewell(messages[failed])
+        return told if told != 0 else of_process(GONE, messages[failed].process)
+
+    return cause_of
+
+
 def moving(
     move: Callable[[Rendezvous, Message], i64],
+    cause_of: Callable[[Rendezvous, Structs[Message], i64, i64], i64],
 ) -> Callable[[Rendezvous, Structs[Message], i64], i64]:
-    """Return the native function that moves as much of all messages as possible without waiting."""
+    """Return the native function that moves as much of all messages as possible without waiting.
+
+    Args:
+        move: see `swapping`.
+        cause_of: returns the status if the process of a message is gone.
+    """
 
     @native
     def move_all(meeting: Rendezvous, messages: Structs[Message], count: i64) -> i64:
@@ -92,7 +166,9 @@ def moving(
             if is_open(message):
                 step = move(meeting, message)
                 if unlikely(step < 0):
-                    return step - ((message.process + 1) << PROCESS_SHIFT)
+                    if step == -GONE:
+                        return -cause_of(meeting, messages, count, index)
+                    return -of_process(-step, message.process)
                 moved += step
         return moved
 
@@ -102,6 +178,7 @@ def moving(
 def swapping(
     symbol: str,
     move: Callable[[Rendezvous, Message], i64],
+    farewell: Callable[[Message], i64],
     sleep: Callable[[Structs[Message], i64], None],
     sleeps: int = 1,
 ) -> Callable[[Rendezvous, Structs[Message], i64, i64, i64], i32]:
@@ -114,10 +191,12 @@ def swapping(
         symbol: its name.
         move: moves as much of a message as possible without waiting; returns the bytes, or minus
             a status.
+        farewell: waits a moment for the status that the other process of a message gives up with;
+            returns it, or 0.
         sleep: waits until one of some messages can move, or for a slice of time.
         sleeps: how many sleeps make up a slice.
     """
-    move_all = moving(move)
+    move_all = moving(move, causing(move, farewell))
 
     @exported(symbol)
     def swap(
@@ -137,9 +216,11 @@ def swapping(
                 continue
             idle += 1
             if unlikely(meeting.failed.load() != 0):
-                return OTHER_FAILED
+                return status_of_others(meeting)
             if unlikely(idle > meeting.patience * sleeps + spins):
-                return i32(TIMEOUT | (messages[waiting].process + 1) << PROCESS_SHIFT)
+                # The other one may wait for a third one, and has the right to name it.
+                told = farewell(messages[waiting])
+                return i32(told if told != 0 else of_process(TIMEOUT, messages[waiting].process))
             if idle > spins:
                 sleep(messages, count)
             elif idle > _PAUSES:
