@@ -44,6 +44,7 @@ def address_greeting(meeting: Rendezvous, message: Message, device: i64, other: 
     """Fill in a message without data to or from a device of another process."""
     row = meeting.slots[device] * meeting.devices
     message.link = meeting.links[row + other]
+    message.device = device
     message.process = meeting.processes[other]
     message.data = message.header
     message.bytes = 0

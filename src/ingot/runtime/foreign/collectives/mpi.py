@@ -17,6 +17,7 @@ from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i32, i64
 from ingot.runtime.foreign.collectives.progress import (
+    Ways,
     cutting,
     farewell_of,
     is_open,
@@ -165,12 +166,17 @@ def abandon(meeting: Rendezvous, messages: Structs[Message], count: i64) -> None
 
 
 @native
-def farewell(message: Message) -> i64:
-    """Return 0: a process that gives up says so in the next header that comes from it."""
+def say(link: Link, status: i64) -> None:
+    """Do nothing: a process that gives up says so by the next header that it sends."""
+
+
+@native
+def hear(link: Link) -> i64:
+    """Return 0: what a process says comes in its next header."""
     return 0
 
 
-swap_all = swapping("ingot_swap_all_by_mpi", move, farewell, sleep, _SLEEPS)
+swap_all = swapping("ingot_swap_all_by_mpi", Ways(move, sleep, say, hear), _SLEEPS)
 
 
 @exported("ingot_swap_by_mpi")

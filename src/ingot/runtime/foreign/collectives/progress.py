@@ -8,6 +8,7 @@ and no order of messages in which two processes could wait for each other.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ingot.native.functions import exported, inlined, native
 from ingot.native.operations import unlikely
@@ -115,15 +116,54 @@ def cutting(symbol: str, cut: Callable[[Rendezvous, Link], None]) -> Callable[[R
     return cut_all
 
 
-def causing(
-    move: Callable[[Rendezvous, Message], i64], farewell: Callable[[Message], i64]
-) -> Callable[[Rendezvous, Structs[Message], i64, i64], i64]:
-    """Return the native function that says why the process of a message is gone.
+class Ways(NamedTuple):
+    """How a transport moves messages, as native functions.
 
-    Args:
-        move: see `swapping`.
-        farewell: see `swapping`.
+    Attributes:
+        move: moves as much of a message as possible without waiting; returns the bytes, or minus
+            a status.
+        sleep: waits until one of some messages can move, or for a slice of time.
+        say: tells the other end of a link with which status this process gives up.
+        hear: waits a moment for what the other end says so; returns the status, or 0.
     """
+
+    move: Callable[[Rendezvous, Message], i64]
+    sleep: Callable[[Structs[Message], i64], None]
+    say: Callable[[Link, i64], None]
+    hear: Callable[[Link], i64]
+
+
+def tracing(ways: Ways) -> Callable[[Rendezvous, i64, i64], i64]:
+    """Return the native function that finds the process because of which others give up."""
+    hear = ways.hear
+
+    @native
+    def origin_of(meeting: Rendezvous, device: i64, status: i64) -> i64:
+        """Return the status to report when a device would report one of another process.
+
+        A process that gave up because of a third one says so, and a third one because of a fourth.
+        """
+        row = meeting.slots[device] * meeting.devices
+        found = status
+        for _ in range(meeting.devices):
+            process = (found >> PROCESS_SHIFT) - 1
+            other: i64 = 0
+            while other < meeting.devices and meeting.processes[other] != process:
+                other += 1
+            if process == meeting.process or other == meeting.devices:
+                return status
+            told = hear(meeting.links[row + other])
+            if told == 0 or told == found:
+                return found
+            found = told
+        return status
+
+    return origin_of
+
+
+def causing(ways: Ways) -> Callable[[Rendezvous, Structs[Message], i64, i64], i64]:
+    """Return the native function that says why the process of a message is gone."""
+    move, trace = ways.move, tracing(ways)
 
     @native
     def cause_of(meeting: Rendezvous, messages: Structs[Message], count: i64, failed: i64) -> i64:
@@ -140,8 +180,8 @@ def causing(
                 step = move(meeting, message)
                 if step < 0 and not is_gone(-step):
                     return of_process(-step, message.process)
-        told = farewell(messages[failed])
-        return told if told != 0 else of_process(GONE, messages[failed].process)
+        message = messages[failed]
+        return trace(meeting, message.device, of_process(GONE, message.process))
 
     return cause_of
 
@@ -153,7 +193,7 @@ def moving(
     """Return the native function that moves as much of all messages as possible without waiting.
 
     Args:
-        move: see `swapping`.
+        move: see `Ways`.
         cause_of: returns the status if the process of a message is gone.
     """
 
@@ -175,12 +215,27 @@ def moving(
     return move_all
 
 
+def waiting(ways: Ways) -> Callable[[Rendezvous, Message], i64]:
+    """Return the native function for a device that has waited too long."""
+    say, trace = ways.say, tracing(ways)
+
+    @native
+    def time_out(meeting: Rendezvous, message: Message) -> i64:
+        """Return the status of waiting for a message in vain.
+
+        All that wait tell each other for whom, so that all name the one that waits for nobody.
+        """
+        status = of_process(TIMEOUT, message.process)
+        for index in range(0, meeting.local_devices * meeting.devices):
+            if meeting.links[index].outgoing >= 0:
+                say(meeting.links[index], status)
+        return trace(meeting, message.device, status)
+
+    return time_out
+
+
 def swapping(
-    symbol: str,
-    move: Callable[[Rendezvous, Message], i64],
-    farewell: Callable[[Message], i64],
-    sleep: Callable[[Structs[Message], i64], None],
-    sleeps: int = 1,
+    symbol: str, ways: Ways, sleeps: int = 1
 ) -> Callable[[Rendezvous, Structs[Message], i64, i64, i64], i32]:
     """Return the native function that moves the messages of a call until some are complete.
 
@@ -189,14 +244,11 @@ def swapping(
 
     Args:
         symbol: its name.
-        move: moves as much of a message as possible without waiting; returns the bytes, or minus
-            a status.
-        farewell: waits a moment for the status that the other process of a message gives up with;
-            returns it, or 0.
-        sleep: waits until one of some messages can move, or for a slice of time.
+        ways: of the transport.
         sleeps: how many sleeps make up a slice.
     """
-    move_all = moving(move, causing(move, farewell))
+    sleep, time_out = ways.sleep, waiting(ways)
+    move_all = moving(ways.move, causing(ways))
 
     @exported(symbol)
     def swap(
@@ -208,8 +260,8 @@ def swapping(
             moved = move_all(meeting, messages, count)
             if unlikely(moved < 0):
                 return i32(-moved)
-            waiting = first_open(messages, first, count)
-            if waiting == count:
+            first_waiting = first_open(messages, first, count)
+            if first_waiting == count:
                 return DONE
             if moved > 0:
                 idle = 0
@@ -218,9 +270,7 @@ def swapping(
             if unlikely(meeting.failed.load() != 0):
                 return status_of_others(meeting)
             if unlikely(idle > meeting.patience * sleeps + spins):
-                # The other one may wait for a third one, and has the right to name it.
-                told = farewell(messages[waiting])
-                return i32(told if told != 0 else of_process(TIMEOUT, messages[waiting].process))
+                return i32(time_out(meeting, messages[first_waiting]))
             if idle > spins:
                 sleep(messages, count)
             elif idle > _PAUSES:

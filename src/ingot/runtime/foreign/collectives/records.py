@@ -86,6 +86,7 @@ class Message(Struct, name="IngotMessage"):
     """Bytes on their way to or from a device of another process."""
 
     link: Link
+    device: i64  # of this process
     process: i64  # of the other device
     is_sent: i64
     data: Pointer

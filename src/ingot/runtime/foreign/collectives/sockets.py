@@ -22,6 +22,7 @@ from ingot.native.operations import memcpy, unlikely
 from ingot.native.pointers import Array, Pointer, Struct, Structs, sizeof
 from ingot.native.types import i32, i64
 from ingot.runtime.foreign.collectives.progress import (
+    Ways,
     cutting,
     farewell_of,
     is_open,
@@ -279,12 +280,20 @@ def wait_for_reader(message: Message) -> i64:
 
 
 @native
-def farewell(message: Message) -> i64:
+def say(link: Link, status: i64) -> None:
+    """Tell the other process with which status this one gives up."""
+    word = Array[i64].on_stack(1)
+    word[0] = status << 8
+    send(i32(link.incoming), word, _FAREWELL_BYTES, _DONT_WAIT | _NO_SIGNAL)
+
+
+@native
+def hear(link: Link) -> i64:
     """Wait a moment for the status that the other process gives up with; return it, or 0.
 
     It stays where it is, for later calls. A process that is dead has closed its end, and sent none.
     """
-    outgoing = i32(message.link.outgoing)
+    outgoing = i32(link.outgoing)
     words = Array[i64].on_stack(_BACK_WORDS)
     size = _BACK_WORDS * 8
     ready = Structs[Ready].at(Array[i64].on_stack(1))
@@ -382,9 +391,7 @@ def sleep(messages: Structs[Message], count: i64) -> None:
 @native
 def cut_link(meeting: Rendezvous, link: Link) -> None:
     """Tell the other side that this one gives up, and why, before it can find it closed."""
-    word = Array[i64].on_stack(1)
-    word[0] = farewell_of(meeting) << 8
-    send(i32(link.incoming), word, _FAREWELL_BYTES, _DONT_WAIT | _NO_SIGNAL)
+    say(link, farewell_of(meeting))
     close_ring(link.sent)
     close_ring(link.got)
     shutdown(i32(link.outgoing), _SHUT_BOTH)
@@ -398,7 +405,7 @@ def close_ring(ring: Ring | None) -> None:
         ring.is_closed.store(1)
 
 
-swap = swapping("ingot_swap_by_sockets", move, farewell, sleep)
+swap = swapping("ingot_swap_by_sockets", Ways(move, sleep, say, hear))
 
 
 cut = cutting("ingot_cut_sockets", cut_link)
