@@ -8,7 +8,9 @@ import pytest
 from tests.formats.mlir_text import function, only
 
 from ingot.evaluator import evaluate
+from ingot.hlo.module import Module
 from ingot.semantics.foreign_calls import call_site
+from ingot.support.diagnostics import UnsupportedError
 
 
 def test_collectives() -> None:
@@ -137,3 +139,35 @@ def test_a_config_may_be_any_bytes() -> None:
             return %r : tensor<8xf32>""",
     )
     assert call_site(module.entry.root).config.encode("utf-8", "surrogateescape") == b"a\xffb"
+
+
+RAGGED = """
+  %r = "stablehlo.custom_call"(%x, %o, %i, %i, %i, %i) <{{
+    call_target_name = "ragged_all_to_all", api_version = {version} : i32, backend_config = {config}
+  }}> : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>,
+         tensor<2xi32>) -> tensor<7x3xf32>
+  return %r : tensor<7x3xf32>
+"""
+
+
+def ragged(config: str, version: int = 4) -> Module:
+    signature = "(%x: tensor<5x3xf32>, %o: tensor<7x3xf32>, %i: tensor<2xi32>) -> tensor<7x3xf32>"
+    return function(signature, RAGGED.format(config=config, version=version))
+
+
+def test_ragged_all_to_all_is_a_custom_call_of_jax() -> None:
+    groups = "replica_groups = dense<[[0, 1], [3, 2]]> : tensor<2x2xi64>"
+    op = only(ragged(f"{{channel_id = 1 : i64, {groups}}}"), "ragged-all-to-all")
+    assert op.attributes.replica_groups == ((0, 1), (3, 2))
+    assert op.attributes.channel_id == 1
+    assert str(op.shape) == "f32[7,3]{1,0}"
+    alone = only(ragged(f"{{{groups}}}"), "ragged-all-to-all")
+    assert alone.attributes.channel_id is None
+
+
+@pytest.mark.parametrize(
+    ("config", "version"), [('"text"', 1), ("{}", 4), ("{channel_id = 1 : i64}", 4)]
+)
+def test_ragged_all_to_all_without_groups_is_refused(config: str, version: int) -> None:
+    with pytest.raises(UnsupportedError, match="no groups"):
+        ragged(config, version)

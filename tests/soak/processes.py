@@ -208,14 +208,16 @@ def _check(fault: Fault | None, others: dict[int, Process], wanted: str | None) 
 
 
 def names(text: str, victim: int) -> bool:
-    """Whether an error names a process: Ingot's words, or those of JAX's service.
+    """Whether an error names the victim, and Ingot's words no process that is well.
 
-    What the service says of process 0, in which it runs, is that it cannot be reached. A process
-    that gave up because of the victim may be named instead of it.
+    What JAX's service says of process 0, in which it runs, is that it cannot be reached.
     """
-    named = re.search(r"process \d+: |task:\d+|/task_?\d+|jax_worker", text)
+    blamed = set(re.findall(r"\bprocess (\d+):", text))
+    if blamed:
+        return blamed == {str(victim)}
+    named = re.search(rf"\bprocess[ /]{victim}\b|\btask[:_ ]?{victim}\b", text)
     is_service = re.search(r"coordination service|DEADLINE_EXCEEDED|UNAVAILABLE", text, re.I)
-    return named is not None or (is_service is not None and (victim == 0 or "task" in text))
+    return named is not None or (is_service is not None and victim == 0)
 
 
 def _marked(mark: str) -> list[int]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -32,16 +33,17 @@ def environment(**more: str) -> dict[str, str]:
 
 def start(name: str, count: int, *arguments: str, **more: str) -> list[subprocess.Popen[str]]:
     address = coordinator()
-    return [
-        subprocess.Popen(
-            [sys.executable, str(FOLDER / name), str(index), str(count), address, *arguments],
-            env=environment(**more),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for index in range(count)
-    ]
+    return [start_one(name, index, count, address, *arguments, **more) for index in range(count)]
+
+
+def start_one(name: str, index: int, *arguments: object, **more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(FOLDER / name), str(index), *map(str, arguments)],
+        env=environment(**more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_two_processes_of_two_devices() -> None:
@@ -67,14 +69,24 @@ def test_arrays_move_to_devices_of_other_processes() -> None:
             each.kill()
 
 
+def test_one_process_computes_alone_with_what_all_have() -> None:
+    running = start("alone.py", 2)
+    try:
+        for each in running:
+            output, errors = each.communicate(timeout=LIMIT)
+            assert output == "done\n", errors[-4000:]
+    finally:
+        for each in running:
+            each.kill()
+
+
 FAULTS = {
     "end": "process 1: the connection to it is closed",
     "stop": "process 1: waited for another device in vain",
-    "other": "another device of the group is at another collective",
 }
 
 
-@pytest.mark.parametrize("fault", ["end", pytest.param("stop", marks=pytest.mark.slow), "other"])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_the_others_are_told_of(fault: str) -> None:
     running = start("faults.py", 3, fault, INGOT_PROCESS_TIMEOUT="5")
     try:
@@ -84,6 +96,31 @@ def test_the_others_are_told_of(fault: str) -> None:
     finally:
         running[1].send_signal(signal.SIGKILL)
         running[1].communicate()
+
+
+@pytest.mark.parametrize("fault", ["other", "scale", "after", "perm", "loop"])
+def test_programs_that_differ_are_found(fault: str) -> None:
+    running = start("faults.py", 3, fault, INGOT_PROCESS_TIMEOUT="20")
+    wanted = {0: "process 1", 1: "process [02]", 2: "process 1"}
+    try:
+        for index, each in enumerate(running):
+            output, errors = each.communicate(timeout=LIMIT)
+            told = re.search(f": {wanted[index]}: it runs another program", output)
+            assert told, (index, output, errors[-4000:])
+    finally:
+        for each in running:
+            each.kill()
+
+
+def test_processes_on_different_cpus() -> None:
+    address = coordinator()
+    running = [
+        start_one("collectives.py", index, 2, address, INGOT_CPU_LEVEL=level)
+        for index, level in enumerate(("avx2", "auto"))
+    ]
+    for each in running:
+        output, errors = each.communicate(timeout=LIMIT)
+        assert output == "done\n", errors[-4000:]
 
 
 def wrapper(folder: Path) -> Path:

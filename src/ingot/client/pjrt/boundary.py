@@ -22,6 +22,7 @@ class Boundary:
         parameter_shardings: how each is divided, as text of HLO; empty for one device.
         result_shardings: the same of the results.
         asks_host: whether the host partitioned an op itself, with a function of this process.
+        program: a digest of a program for several processes; empty for any other.
     """
 
     parameter_layouts: tuple[Order, ...]
@@ -31,3 +32,4 @@ class Boundary:
     parameter_shardings: tuple[str, ...] = ()
     result_shardings: tuple[str, ...] = ()
     asks_host: bool = False
+    program: str = ""

@@ -18,6 +18,7 @@ from ingot.client.pjrt.compile_options import CompileOptions
 from ingot.client.pjrt.inspection import tell_sharding
 from ingot.client.pjrt.module_handoff import take_module
 from ingot.client.pjrt.preparations import prepare_to_compile
+from ingot.client.pjrt.program_digest import digest_of
 from ingot.formats.stablehlo.parse import parse_stablehlo
 from ingot.hlo.module import Module
 from ingot.passes.expand.dynamic_boundary import pack_results
@@ -34,7 +35,12 @@ if TYPE_CHECKING:
 
 
 def compile_source(
-    code: bytes, options: CompileOptions, device: str, xla_flags: XlaFlags
+    code: bytes,
+    options: CompileOptions,
+    device: str,
+    xla_flags: XlaFlags,
+    *,
+    is_shared: bool = False,
 ) -> tuple[Executable | GpuExecutable, Boundary]:
     """Compile a program.
 
@@ -43,12 +49,13 @@ def compile_source(
         options: replicas, partitions and devices.
         device: the name that `ingot.compile` takes.
         xla_flags: XLA's flags.
+        is_shared: whether other processes run the program, too.
 
     Raises:
         ParseError: it is no program.
         UnsupportedError: it cannot be compiled, or computes sizes of its arrays.
     """
-    module, boundary = _module_of(code, options)
+    module, boundary = _module_of(code, options, is_shared=is_shared)
     executable = find_or_compile(module, device=device, xla_flags=xla_flags)
     if isinstance(executable, InspectedStages):
         raise stages_refused(module, "through PJRT", "call ingot.compile on the module")
@@ -71,11 +78,12 @@ def module_of(code: bytes, options: CompileOptions) -> Module:
 
 
 def _module_of(
-    code: bytes, options: CompileOptions
+    code: bytes, options: CompileOptions, *, is_shared: bool = False
 ) -> tuple[Module, Callable[[ProgramInfo], Boundary]]:
     """Return the module of a program, and what makes its boundary once it is compiled."""
     prepare_to_compile()
     module = take_module(code) or parse_stablehlo(code)
+    program = digest_of(module) if is_shared else ""
     pack_results(module)
     division = partition(module, options.num_partitions)
     layouts = store_in_layouts(module)
@@ -93,6 +101,7 @@ def _module_of(
             tuple(each.text() for each in division.parameters if is_divided),
             tuple(each.text() for each in division.results if is_divided),
             division.asks_host,
+            program,
         )
 
     return module, boundary

@@ -39,14 +39,16 @@ from ingot.client.pjrt.records import (
 from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.runtime.execute import OUT_OF_MEMORY
 from ingot.runtime.execution import largest_note, status_error
+from ingot.runtime.foreign.collectives.greetings import NOT_GREETED
 from ingot.runtime.foreign.collectives.rendezvous import Network
+from ingot.runtime.foreign.errors import take_error
 from ingot.runtime.native import native_runtime
 from ingot.runtime.program import Program
 from ingot.semantics import custom_calls
 from ingot.semantics.call_layouts import logical_dims
 from ingot.semantics.custom_calls import CallSite
 from ingot.semantics.foreign_calls import is_exchange, is_runtime_target
-from ingot.support.diagnostics import IngotError, ResourceError, UnsupportedError
+from ingot.support.diagnostics import ExecutionError, IngotError, ResourceError, UnsupportedError
 from ingot.support.records import record
 
 if TYPE_CHECKING:
@@ -107,6 +109,8 @@ class LoadedExecutable(Handle):
         """All devices that run the program, of any process."""
         self.idle_executions: list[Any] = []
         """Records of finished executions on several devices, for later ones (`multi_device`)."""
+        self.is_known = False
+        """Whether the first execution has begun: before it processes compare their programs."""
         self.turns: object = None
         """The owner of `parts`."""
         local = [device for device in self.devices if device.is_addressable]
@@ -162,14 +166,20 @@ class LoadedExecutable(Handle):
         return self.client.platform.processes.network(numbers)
 
     @cached_property
-    def collectives(self) -> int:
-        """A digest of the program's collectives: processes with different ones get an error."""
-        calls = [
-            (call.target, call.config, tuple(map(str, call.operands)))
-            for call in self.executable.artifact.calls
-            if is_exchange(call.target)
-        ]
-        digest = hashlib.sha256(repr(calls).encode()).digest()
+    def exchanges(self) -> bool:
+        """Whether devices of other processes take part: it runs on them, and has collectives."""
+        calls = self.executable.artifact.calls
+        return self.network.is_remote and any(is_exchange(call.target) for call in calls)
+
+    @cached_property
+    def digest(self) -> int:
+        """A digest of program and devices: processes with different ones get an error.
+
+        It depends on no CPU, so that processes on different ones have the same.
+        """
+        options = self.source.options
+        meaning = (self.boundary.program, options.num_replicas, options.devices)
+        digest = hashlib.sha256(repr(meaning).encode()).digest()
         return int.from_bytes(digest[:8], "little", signed=True)
 
     @cached_property
@@ -277,6 +287,10 @@ class LoadedExecutable(Handle):
         """Return the error of an execution that ended with a status."""
         if status == OUT_OF_MEMORY:
             return self.out_of_memory()
+        if status == NOT_GREETED:
+            failure = take_error()
+            reason = failure.message if failure else "the programs of the processes differ"
+            return ExecutionError(f"'{self.executable.facts.name}': {reason}", code="INGOT0505")
         if not isinstance(self.executable, Executable):
             return self.executable.program.error_of(status)
         return status_error(self.executable.artifact.info, status, ())

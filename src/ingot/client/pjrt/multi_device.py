@@ -59,7 +59,7 @@ class _Parts:
         self.rendezvous = new_rendezvous(
             Grid(options.num_replicas, options.num_partitions),
             network=network,
-            program=executable.collectives,
+            program=executable.digest if network.is_remote else 0,
             couriers=[executable.devices[number].courier for number in network.here]
             if network.is_remote
             else (),
@@ -89,6 +89,19 @@ class Execution:
         self._executable = executable
         self._parts = _Parts(executable)
         self._events = (ctypes.c_void_p * len(self._parts.parts))()
+        self._greets = False
+
+    def greet(self) -> None:
+        """Let this execution compare its program with the other processes', if it is the first.
+
+        A program without collectives is not compared: a process may run it alone, to print a mean.
+        """
+        executable, known = self._executable, self._executable.client.known_programs
+        executable.is_known = True
+        if executable.exchanges and executable.digest not in known:
+            known.add(executable.digest)
+            self._parts.rendezvous.greet(is_wanted=True)
+            self._greets = True
 
     def queue(self, args: Any) -> int:
         """Queue all parts; return null or an error. `args`: PJRT_LoadedExecutable_Execute's."""
@@ -131,6 +144,9 @@ class Execution:
         for event in events:
             self._native.call("event_release", event)
         self._events[:] = [None] * len(self._events)
+        if self._greets:
+            self._greets = False
+            self._parts.rendezvous.greet(is_wanted=False)
         if not self._parts.rendezvous.has_failed:
             self._executable.idle_executions.append(self)
         return True
@@ -152,5 +168,7 @@ class MultiDeviceExecutions:
         self._running = [execution for execution in self._running if not execution.is_over()]
         idle = executable.idle_executions
         execution = idle.pop() if idle else Execution(self._native, executable)
+        if not executable.is_known:
+            execution.greet()
         self._running.append(execution)
         return execution.queue(args)

@@ -176,6 +176,8 @@ class Client(Handle):
         ]
         self.local_devices = [device for device in self.devices if device.is_addressable]
         memories = [memory for device in self.local_devices for memory in device.memories]
+        self.known_programs: set[int] = set()
+        """Digests of programs that this process has compared with those of others."""
         self.set(process_index=platform.processes.index, topology=self.topology.address)
         self.set_text("platform_name", platform.name)
         self.set_text("platform_version", platform.version)

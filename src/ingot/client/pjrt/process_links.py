@@ -42,9 +42,9 @@ class Sockets:
 
         return socket_transport()
 
-    def link(self, here: int, there: int, process: int) -> LinkRow:
+    def link(self, here: int, there: int, process: int, seconds: float) -> LinkRow:
         """Return the link between two devices; see `Links.link`."""
-        return self.links.link(here, there, self.hosts[process], process, PROCESS_TIMEOUT.value())
+        return self.links.link(here, there, self.hosts[process], process, seconds)
 
     def cut(self, devices: Collection[int]) -> None:
         """End all waiting for devices of other processes."""
@@ -68,8 +68,8 @@ class Ranks:
 
         return mpi_transport()
 
-    def link(self, here: int, there: int, process: int) -> LinkRow:
-        """Return the link between two devices."""
+    def link(self, here: int, there: int, process: int, seconds: float) -> LinkRow:
+        """Return the link between two devices; MPI makes its connections itself."""
         return rank_link(self.ranks[process], here, there, self.num_devices)
 
     def cut(self, devices: Collection[int]) -> None:

@@ -8,6 +8,7 @@ Devices are numbered process after process. How several processes find and reach
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
@@ -17,6 +18,8 @@ from ingot.runtime.foreign.collectives.rendezvous import (
     Network,
     one_process,
 )
+from ingot.support.diagnostics import ExecutionError
+from ingot.support.flags import PROCESS_TIMEOUT
 from ingot.support.records import record
 
 
@@ -28,8 +31,18 @@ class Transport(Protocol):
         """The transport's record."""
         ...
 
-    def link(self, here: int, there: int, process: int) -> LinkRow:
-        """Return the link between two devices, of which `there` is one of another process."""
+    def link(self, here: int, there: int, process: int, seconds: float) -> LinkRow:
+        """Return the link between two devices, of which `there` is one of another process.
+
+        Args:
+            here: number of a device of this process.
+            there: number of a device of the other process.
+            process: its number.
+            seconds: how long to wait for it.
+
+        Raises:
+            ExecutionError: INGOT0518, it cannot be reached.
+        """
         ...
 
     def cut(self, devices: Collection[int]) -> None:
@@ -61,6 +74,9 @@ class Processes:
     def network(self, devices: Sequence[int]) -> Network:
         """Return how devices of the client reach each other; make missing links.
 
+        If one process cannot be reached, the others still get their links: they then find out
+        themselves which one it is, instead of waiting for this one.
+
         Raises:
             ExecutionError: INGOT0518, another process cannot be reached.
         """
@@ -69,12 +85,23 @@ class Processes:
         if reach is None or set(owners) == {self.index}:
             return one_process(len(devices))
 
+        problems: list[ExecutionError] = []
+        end = time.monotonic() + PROCESS_TIMEOUT.value()
+
         def link(here: int, there: int) -> LinkRow:
             process = self.process_of(there)
-            return NO_LINK if process == self.index else reach.link(here, there, process)
+            if process == self.index:
+                return NO_LINK
+            try:
+                return reach.link(here, there, process, max(0.0, end - time.monotonic()))
+            except ExecutionError as problem:
+                problems.append(problem)
+                return NO_LINK
 
         local = [n for n, owner in zip(devices, owners, strict=True) if owner == self.index]
         links = [[link(here, there) for there in devices] for here in local]
+        if problems:
+            raise problems[0]
         return Network(self.index, owners, links, reach.transport)
 
     def lose(self, process: int) -> None:

@@ -49,9 +49,12 @@ def find_or_compile_source(
     with importing():
         from ingot.client.pjrt.compilation import compile_source, without_pairs
 
-    if device == "cpu" and options.count > 1 and is_of_one_process(client, options):
+    is_shared = not is_of_one_process(client, options)
+    if device == "cpu" and options.count > 1 and not is_shared:
         xla_flags = without_pairs(xla_flags)
-    executable, boundary = compile_source(source.code, options, device, xla_flags)
+    executable, boundary = compile_source(
+        source.code, options, device, xla_flags, is_shared=is_shared
+    )
     stored.keep(name, executable, boundary)
     return executable, boundary
 

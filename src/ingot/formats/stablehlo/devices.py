@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ingot.formats.stablehlo.attributes import channel, groups, integers
+from ingot.formats.stablehlo.attributes import Groups, channel, groups, integer_of, integers
 from ingot.formats.stablehlo.scope import Converter, Results, Site
 from ingot.hlo.dtype import U32
 from ingot.hlo.instruction import Instruction
@@ -41,11 +41,16 @@ def _channel(site: Site) -> int | None:
 def _group(site: Site) -> dict[str, Any]:
     """Return the attributes that every op on groups has."""
     given = site.attributes["replica_groups"]
+    return {"channel_id": _channel(site), "replica_groups": _listed(site, given)}
+
+
+def _listed(site: Site, given: Any) -> Groups:
+    """Return groups of devices; UnsupportedError if they are not listed."""
     if not hasattr(given, "shape") and not hasattr(given, "type"):
         raise site.unsupported(
             f"its groups are {given}", "write the groups as numbers of devices, as XLA wants them"
         )
-    return {"channel_id": _channel(site), "replica_groups": groups(given)}
+    return groups(given)
 
 
 def _global(site: Site) -> dict[str, Any]:
@@ -114,6 +119,27 @@ def _moved(site: Site, value: Instruction, how: tuple[int, int, int], shape: Sha
     builder = site.builder
     moved = builder.transpose(builder.reshape_to(value, pieces), dimensions=tuple(order))
     return builder.reshape_to(moved, shape.dims)
+
+
+def ragged_all_to_all(site: Site) -> Results:
+    """Convert a custom call of JAX's, since StableHLO has no such op.
+
+    Its configuration is a dictionary with the groups and the channel.
+
+    Raises:
+        UnsupportedError: the configuration is not such a dictionary.
+    """
+    try:
+        given = site.attributes["backend_config"]
+        groups_given = given["replica_groups"]
+    except (KeyError, TypeError) as problem:
+        hint = "its backend_config must be a dictionary with replica_groups"
+        raise site.unsupported("it has no groups", hint) from problem
+    attributes = GroupAttributes(
+        channel_id=(integer_of(given, "channel_id") or None) if "channel_id" in given else None,
+        replica_groups=_listed(site, groups_given),
+    )
+    return site.emit(find("ragged-all-to-all"), site.operands, attributes, site.result_shape())
 
 
 # ---- tokens and the host

@@ -7,6 +7,7 @@ from typing import Any
 
 from ingot.formats.stablehlo.attributes import integers, structure
 from ingot.formats.stablehlo.composites import native
+from ingot.formats.stablehlo.devices import ragged_all_to_all
 from ingot.formats.stablehlo.scope import Converter, Results, Site
 from ingot.formats.stablehlo.shape_assertions import shape_assertion
 from ingot.formats.stablehlo.shardy import placed_text
@@ -32,6 +33,8 @@ def _custom_call(site: Site) -> Results:
     found = native(site, target, _mhlo_attributes(given)) if target.startswith("mhlo.") else None
     if found is not None:
         return found
+    if target == "ragged_all_to_all":
+        return ragged_all_to_all(site)
     if target == "shape_assertion":
         return shape_assertion(site)
     version = given["api_version"].value if "api_version" in given else 1

@@ -89,6 +89,32 @@ def by_hand() -> None:
     np.testing.assert_array_equal(gathered(indices), np.arange(DEVICES))
 
 
+def ragged() -> None:
+    """Rows of any number to each device: device d sends d + t rows to device t."""
+    numbers = np.arange(DEVICES)
+    sizes = (numbers[:, None] + numbers).astype(np.int32)
+    starts = np.cumsum(sizes, 1) - sizes
+    targets = np.cumsum(sizes, 0) - sizes
+    length = int(sizes.sum(1).max()) + 1
+    rows = np.arange(DEVICES * length * 3, dtype=np.float32).reshape(-1, 3)
+    before = np.full((DEVICES * length, 3), -1, np.float32)
+    wanted = before.copy()
+    for giver in range(DEVICES):
+        for taker in range(DEVICES):
+            size = sizes[giver, taker]
+            here, there = giver * length + starts[giver, taker], taker * length
+            there += targets[giver, taker]
+            wanted[there : there + size] = rows[here : here + size]
+    moved = jax.shard_map(
+        lambda *given: lax.ragged_all_to_all(*given, axis_name="x"),
+        mesh=MESH, in_specs=(P("x"),) * 6, out_specs=P("x"), check_vma=False,
+    )  # fmt: skip
+    vectors = [spread(part.reshape(-1).astype(np.int32)) for part in
+               (starts, sizes, targets, sizes.T)]  # fmt: skip
+    found = jax.jit(moved)(spread(rows), spread(before), *vectors)
+    np.testing.assert_array_equal(gathered(found), wanted)
+
+
 def training() -> None:
     """A loop with a collective in it, donated arguments: the losses of one device."""
     key = jax.random.key(0)
@@ -130,7 +156,7 @@ def others_only() -> None:
         assert not doubled.addressable_shards
 
 
-for check in (devices, partitioned, by_hand, training, others_only):
+for check in (devices, partitioned, by_hand, ragged, training, others_only):
     check()
 multihost_utils.sync_global_devices("end")
 print("done")

@@ -104,7 +104,7 @@ def test_an_execution_that_fails_ends_what_it_has_begun() -> None:
         inputs = [[np.full((SIZE, SIZE), fill, np.float32)] for fill in (2, 1)]
         waited, failed = run_as_processes(executable, inputs, [0, 1])
         assert "these are ones" in str(failed)
-        assert isinstance(waited, np.ndarray) or re.search("process 1: the conn", str(waited))
+        assert isinstance(waited, np.ndarray) or re.search("process 1: an exec", str(waited))
 
 
 def test_another_program_is_found_by_the_courier() -> None:
@@ -112,5 +112,4 @@ def test_another_program_is_found_by_the_courier() -> None:
     inputs = [[values("f32", (SIZE, SIZE), device)] for device in range(2)]
     problems = [str(one) for one in run_as_processes(executable, inputs, [0, 1], [5, 6])]
     for process, problem in enumerate(problems):
-        assert f"failed: process {1 - process}: " in problem
-    assert any("another device of the group is at another collective" in one for one in problems)
+        assert f"failed: process {1 - process}: it runs another program" in problem

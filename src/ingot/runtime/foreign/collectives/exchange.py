@@ -35,12 +35,11 @@ from ingot.runtime.foreign.collectives.messages import (
     swap,
     unpack,
 )
-from ingot.runtime.foreign.collectives.progress import SPINS
+from ingot.runtime.foreign.collectives.progress import SPINS, blame, status_of_others
 from ingot.runtime.foreign.collectives.records import (
     ALONE,
     DONE,
     MISMATCH,
-    OTHER_FAILED,
     OTHER_GRID,
     SLICE_NANOSECONDS,
     TIMEOUT,
@@ -89,7 +88,7 @@ def pass_turns_while(visit: Visit, fibers: Fibers, word: Atomic[i32], value: i32
     look(fibers, index)
     while word.load() == value:
         if meeting.failed.load() != 0:
-            return OTHER_FAILED
+            return status_of_others(meeting)
         if not pass_turn(fibers, index):
             fail(meeting)
             return TIMEOUT
@@ -125,7 +124,7 @@ def wait_while(visit: Visit, word: Atomic[i32], value: i32) -> i32:
     turns: i64 = 0
     while word.load() == value:
         if meeting.failed.load() != 0:
-            return OTHER_FAILED
+            return status_of_others(meeting)
         if is_patience_over(meeting, turns):
             fail(meeting)
             return TIMEOUT
@@ -167,7 +166,7 @@ def open_box(visit: Visit, other: i64) -> i32:
     if unlikely(meeting.failed.load("seq_cst") != 0):
         box.reading.store(0)
         notify(meeting)
-        return OTHER_FAILED
+        return status_of_others(meeting)
     return DONE
 
 
@@ -399,6 +398,7 @@ def complete(visit: Visit) -> i32:
     if unlikely(status != DONE):
         if visit.meeting.fibers is not None:
             note_culprit(visit.meeting, visit.device, status)
+        blame(visit.meeting, i64(status))
         retreat(visit)
     return status
 

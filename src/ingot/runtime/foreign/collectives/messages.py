@@ -84,6 +84,7 @@ def address_message(visit: Visit, message: Message, other: i64, size: i64) -> No
     meeting = visit.meeting
     row = meeting.slots[visit.device] * meeting.devices
     message.link = meeting.links[row + other]
+    message.device = visit.device
     message.process = meeting.processes[other]
     message.bytes = visit.outer * size
     message.moved = 0

@@ -17,7 +17,9 @@ from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i32, i64
 from ingot.runtime.foreign.collectives.progress import (
+    Ways,
     cutting,
+    farewell_of,
     is_open,
     status_of_header,
     swapping,
@@ -163,7 +165,18 @@ def abandon(meeting: Rendezvous, messages: Structs[Message], count: i64) -> None
                 mpi.wait(message.request, mpi.no_status)
 
 
-swap_all = swapping("ingot_swap_all_by_mpi", move, sleep, _SLEEPS)
+@native
+def say(link: Link, status: i64) -> None:
+    """Do nothing: a process that gives up says so by the next header that it sends."""
+
+
+@native
+def hear(link: Link) -> i64:
+    """Return 0: what a process says comes in its next header."""
+    return 0
+
+
+swap_all = swapping("ingot_swap_all_by_mpi", Ways(move, sleep, say, hear), _SLEEPS)
 
 
 @exported("ingot_swap_by_mpi")
@@ -181,6 +194,7 @@ def swap(
 def cut_link(meeting: Rendezvous, link: Link) -> None:
     """Tell the other side that this one gives up, by the next header that it gets."""
     mpi = library_of(meeting)
+    mpi.farewell[0] = farewell_of(meeting)
     message = Message.on_stack()
     request = message.request
     rank = rank_of(link.outgoing)

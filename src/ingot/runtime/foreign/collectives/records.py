@@ -86,6 +86,7 @@ class Message(Struct, name="IngotMessage"):
     """Bytes on their way to or from a device of another process."""
 
     link: Link
+    device: i64  # of this process
     process: i64  # of the other device
     is_sent: i64
     data: Pointer
@@ -167,7 +168,11 @@ class Rendezvous(
     notes={
         "devices": "replicas times partitions",
         "patience": "slices of waiting after which a device gives up",
-        "program": "a digest of the program's collectives, on which all processes must agree",
+        "program": "a digest of the program, on which all processes must agree",
+        "process": "the number of this process",
+        "num_partners": "other processes to greet: all of them at a program's first execution",
+        "partners": "int64_t[local_devices * num_partners]: whom each device greets in each other "
+        "process, or -1",
         "local_devices": "devices of this process",
         "slots": "int64_t[devices]: its number among those of this process, or -1",
         "processes": "int64_t[devices]: the process of each",
@@ -176,6 +181,7 @@ class Rendezvous(
         "couriers": "IngotCourier*[local_devices]; null: that device's thread does it all",
         "transport": "null: all devices are of this process",
         "failed": "1: every waiting device gives up",
+        "blamed": "the first status that has the number of a process, 0 if there is none",
         "stacks": "what the devices run on as fibers; null: each has a thread",
         "fibers": "the same while they run, else null",
         "settings": "the process's, whose pool runs fibers",
@@ -192,6 +198,9 @@ class Rendezvous(
     partitions: i64
     patience: i64
     program: i64
+    process: i64
+    num_partners: i64
+    partners: Array[i64]
     local_devices: i64
     slots: Array[i64]
     processes: Array[i64]
@@ -200,6 +209,7 @@ class Rendezvous(
     couriers: Array[Courier | None]
     transport: Transport | None
     failed: Atomic[i32]
+    blamed: Atomic[i64]
     stacks: Fibers | None
     fibers: Fibers | None
     settings: Runtime
@@ -253,6 +263,7 @@ SLICE_NANOSECONDS = 20_000_000
 """A waiting device checks this often whether others failed, and whether it has waited too long."""
 
 DONE, OTHER_FAILED, TIMEOUT, MISMATCH, ALONE, OTHER_GRID, NO_MEMORY, GONE, NETWORK = range(9)
+OTHER_PROGRAM, FAILED = 9, 10
 STATUS = {
     OTHER_FAILED: "another device failed",
     TIMEOUT: "waited for another device in vain: every device of a group must run the same "
@@ -263,9 +274,13 @@ STATUS = {
     OTHER_GRID: "the program was compiled for another number of devices: its module's header says "
     "replica_count and num_partitions",
     NO_MEMORY: "out of memory",
-    GONE: "the connection to it is closed: it ended, or an execution failed there or here. What "
-    "processes computed together since then is lost: start them again",
+    GONE: "the connection to it is closed: it ended. What processes computed together since then "
+    "is lost: start them again",
     NETWORK: "the network failed",
+    OTHER_PROGRAM: "it runs another program: the programs of the processes differ. All must run "
+    "the same programs in the same order",
+    FAILED: "an execution failed in it. What processes computed together since then is lost: start "
+    "them again",
 }
 PROCESS_SHIFT = 8
 """In a status of another process, the bits from this one on are that process's number plus one."""

@@ -65,9 +65,13 @@ class Network:
         for slot, device in enumerate(self.here):
             slots[device] = slot
         self.transport = transport
+        self.process = process
         self._slots = array("q", slots)
         self._processes = array("q", processes)
         self._links = array("q", [word for row in links for link in row for word in link] or [0])
+        rows = _partners(process, processes)
+        self.num_partners = len(rows[0]) if rows else 0
+        self._partners = array("q", [device for row in rows for device in row] or [0])
 
     @property
     def is_remote(self) -> bool:
@@ -77,7 +81,12 @@ class Network:
     @property
     def fields(self) -> dict[str, int]:
         """The fields of a rendezvous about the network; valid while this object lives."""
-        tables = {"slots": self._slots, "processes": self._processes, "links": self._links}
+        tables = {
+            "slots": self._slots,
+            "processes": self._processes,
+            "links": self._links,
+            "partners": self._partners,
+        }
         addresses = {name: table.buffer_info()[0] for name, table in tables.items()}
         remote: dict[str, int] = {}
         if self.is_remote:
@@ -85,7 +94,25 @@ class Network:
                 "transport": ctypes.addressof(self.transport),
                 "leave": self.transport.leave,
             }
-        return {**addresses, "local_devices": len(self.here), **remote}
+        return {
+            **addresses,
+            **remote,
+            "process": self.process,
+            "local_devices": len(self.here),
+        }
+
+
+def _partners(process: int, processes: Sequence[int]) -> list[list[int]]:
+    """Return which devices of other processes each device of this process greets.
+
+    The n-th device of a process greets the n-th of each other one; -1 if that has fewer.
+    """
+    devices: dict[int, list[int]] = {}
+    for device, owner in enumerate(processes):
+        devices.setdefault(owner, []).append(device)
+    others = [row for owner, row in sorted(devices.items()) if owner != process]
+    here = range(len(devices.get(process, ())))
+    return [[row[n] if n < len(row) else -1 for row in others] for n in here]
 
 
 def one_process(devices: int) -> Network:
@@ -149,6 +176,11 @@ class Rendezvous:
         for name, value in fields.items():
             RENDEZVOUS.write(self.address, name, value)
 
+    def greet(self, *, is_wanted: bool) -> None:
+        """Let executions first compare their program with those of the other processes, or not."""
+        count = self._network.num_partners if is_wanted else 0
+        RENDEZVOUS.write(self.address, "num_partners", count)
+
     @property
     def has_failed(self) -> bool:
         """Whether some device gave up, so that the rendezvous can no longer be used."""
@@ -182,7 +214,7 @@ def tell_reason(runtime: int) -> None:
         return
     reason = RENDEZVOUS.read(address, "reason")
     if culprit != device_number(runtime) + 1:
-        reason = records.OTHER_FAILED
+        reason = RENDEZVOUS.read(address, "blamed") or records.OTHER_FAILED
     if reason:
         set_error(records.explain(reason))
 
@@ -200,7 +232,7 @@ def new_rendezvous(
     Args:
         grid: replicas and partitions of the execution.
         network: who has which device; default: all are of this process.
-        program: a digest of the program's collectives, on which all processes must agree.
+        program: a digest of the program, on which all processes must agree.
         timeout_seconds: how long a device waits for others; default: `INGOT_COLLECTIVE_TIMEOUT`,
             or `INGOT_PROCESS_TIMEOUT` if some are of other processes.
         couriers: the `IngotCourier` of each device of this process; default: none has one.

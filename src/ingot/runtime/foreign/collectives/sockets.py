@@ -6,6 +6,9 @@ the receiver reads large data directly in the sender's memory: that saves a copy
 over the socket; a byte comes back when all is read. Headers and small data then go through shared
 memory (`rings`), and the socket only wakes a receiver that sleeps.
 
+A socket's other direction is for that byte, and for a word of farewell: before a process closes its
+connections it says by the word with which status it gives up.
+
 Invariant: a socket carries whole messages; after a failure it is shut down, which ends the waiting
 of the other side, and a receiver whose byte does not arrive drops what it has read.
 
@@ -15,11 +18,13 @@ Source: sendmsg(2), recvmsg(2), process_vm_readv(2), poll(2).
 from __future__ import annotations
 
 from ingot.native.functions import external, inlined, native
-from ingot.native.operations import unlikely
+from ingot.native.operations import memcpy, unlikely
 from ingot.native.pointers import Array, Pointer, Struct, Structs, sizeof
 from ingot.native.types import i32, i64
 from ingot.runtime.foreign.collectives.progress import (
+    Ways,
     cutting,
+    farewell_of,
     is_open,
     status_of_header,
     swapping,
@@ -39,12 +44,17 @@ from ingot.runtime.foreign.collectives.records import (
 )
 from ingot.runtime.foreign.collectives.rings import has_message, read_message, write_message
 
-_DONT_WAIT, _NO_SIGNAL = 0x40, 0x4000
+_PEEK, _DONT_WAIT, _NO_SIGNAL = 0x2, 0x40, 0x4000
 _SHUT_BOTH = 2
 _INTERRUPTED, _AGAIN = 4, 11
 _POLL_IN, _POLL_OUT = 1, 4
 _READ_BYTES = 4 << 20
 """Bytes read at a time: between two reads other messages move, and failures are noticed."""
+_FAREWELL_BYTES, _BACK_WORDS = 8, 8
+"""Bytes of the word of farewell; words that hold what can lie before and behind it."""
+_FAREWELL_SLICES = 50
+"""Slices (a second) in which the farewell of a process must come that is found to be closed, or to
+wait as long as this one: connections to one process may be faster than those to another."""
 
 IMPORTS = (
     *("sendmsg", "recvmsg", "send", "recv", "poll", "shutdown", "process_vm_readv"),
@@ -257,11 +267,51 @@ def read_there(message: Message) -> i64:
 @native
 def wait_for_reader(message: Message) -> i64:
     """Test whether the receiver has read the data."""
-    word = Array[i64].on_stack(1)
-    result = status_of(recv(i32(message.link.outgoing), word, 1, _DONT_WAIT))
+    words = Array[i64].on_stack(_BACK_WORDS)
+    size = _BACK_WORDS * 8
+    outgoing = i32(message.link.outgoing)
+    result = status_of(recv(outgoing, words, size, _DONT_WAIT | _PEEK))
+    if unlikely(result >= _FAREWELL_BYTES):
+        return -GONE
     if result > 0:
+        recv(outgoing, words, 1, _DONT_WAIT)
         message.moved += message.bytes
     return result
+
+
+@native
+def say(link: Link, status: i64) -> None:
+    """Tell the other process with which status this one gives up."""
+    word = Array[i64].on_stack(1)
+    word[0] = status << 8
+    send(i32(link.incoming), word, _FAREWELL_BYTES, _DONT_WAIT | _NO_SIGNAL)
+
+
+@native
+def hear(link: Link) -> i64:
+    """Wait a moment for the status that the other process gives up with; return it, or 0.
+
+    It stays where it is, for later calls. A process that is dead has closed its end, and sent none.
+    """
+    outgoing = i32(link.outgoing)
+    words = Array[i64].on_stack(_BACK_WORDS)
+    size = _BACK_WORDS * 8
+    ready = Structs[Ready].at(Array[i64].on_stack(1))
+    ready[0].descriptor = outgoing
+    ready[0].events = _POLL_IN
+    for _ in range(_FAREWELL_SLICES):
+        found = recv(outgoing, words, size, _DONT_WAIT | _PEEK)
+        if found >= _FAREWELL_BYTES:
+            # Before it may be the byte of a message that was read.
+            memcpy(words, words + (found & (_FAREWELL_BYTES - 1)), _FAREWELL_BYTES)
+            return words[0] >> 8
+        if found > 0:
+            recv(outgoing, words, found, _DONT_WAIT)
+        elif found == 0 or not is_temporary(errno_location()[0]):
+            return 0
+        else:
+            poll(ready, 1, SLICE_NANOSECONDS // 1_000_000)
+    return 0
 
 
 @native
@@ -340,11 +390,12 @@ def sleep(messages: Structs[Message], count: i64) -> None:
 
 @native
 def cut_link(meeting: Rendezvous, link: Link) -> None:
-    """Tell the other side that this one gives up."""
-    shutdown(i32(link.outgoing), _SHUT_BOTH)
-    shutdown(i32(link.incoming), _SHUT_BOTH)
+    """Tell the other side that this one gives up, and why, before it can find it closed."""
+    say(link, farewell_of(meeting))
     close_ring(link.sent)
     close_ring(link.got)
+    shutdown(i32(link.outgoing), _SHUT_BOTH)
+    shutdown(i32(link.incoming), _SHUT_BOTH)
 
 
 @native
@@ -354,7 +405,7 @@ def close_ring(ring: Ring | None) -> None:
         ring.is_closed.store(1)
 
 
-swap = swapping("ingot_swap_by_sockets", move, sleep)
+swap = swapping("ingot_swap_by_sockets", Ways(move, sleep, say, hear))
 
 
 cut = cutting("ingot_cut_sockets", cut_link)

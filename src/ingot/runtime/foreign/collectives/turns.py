@@ -24,6 +24,7 @@ from ingot.runtime.foreign.collectives.exchange import (
     note_culprit,
     wait_slice,
 )
+from ingot.runtime.foreign.collectives.greetings import greet
 from ingot.runtime.foreign.collectives.records import DONE, TIMEOUT, Rendezvous, Turn
 from ingot.runtime.records import Buffers, Program
 from ingot.runtime.sync import EVERYBODY, futex_wake, lock, unlock
@@ -83,6 +84,10 @@ def run_part(program: Program, inputs: Buffers, outputs: Buffers, sizes: Array[i
     meeting = Rendezvous.at(address)
     stacks = meeting.stacks
     if stacks is None:
+        if unlikely(meeting.num_partners != 0):
+            status = greet(meeting, device_of(meeting, program.runtime))
+            if unlikely(status != DONE):
+                return status
         return ingot_execute(program, inputs, outputs, sizes)
     device = device_of(meeting, program.runtime)
     turn = meeting.turns[meeting.slots[device]]
