@@ -75,6 +75,7 @@ TEST_SHARE = {
     "evaluator/test_random_modules.py": 3,
     "formats/test_stablehlo_programs.py": 4,
     "frontends/jax/test_programs.py": 4,
+    "frontends/jax/test_processes.py": 3,  # three processes each
     "frontends/jax/test_sharded_training.py": 11,  # two processes of two devices
     "frontends/tensorflow/clustering/test_programs.py": 5,
     "frontends/tensorflow/gradients/test_gradients.py": 2,
