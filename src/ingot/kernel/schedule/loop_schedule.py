@@ -126,6 +126,11 @@ class StagedUpdates:
         recomputes: whether each update computes its index and value again, and only whether it
             counts comes from the lanes.
         index_bits: bits of the integers that hold the indices.
+        unroll: updates of a round of the loop that makes them one by one; it divides `count`, as
+            the next does.
+        unroll_held: updates of a round of the loop that holds an element while the index stays.
+        mostly: the share of a block's indices that must equal the one before, as two numbers, for
+            elements to be held.
     """
 
     name = "staged updates"
@@ -134,6 +139,9 @@ class StagedUpdates:
     row: Axis | None
     recomputes: bool
     index_bits: int
+    unroll: int
+    unroll_held: int
+    mostly: tuple[int, int]
 
 
 @record
