@@ -16,6 +16,7 @@ from enum import Enum
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel
+from ingot.kernel.schedule.gathers import Gather
 from ingot.kernel.schedule.piece_loops import Band, PieceLoop
 from ingot.kernel.schedule.pieces import Cut
 from ingot.support.records import record
@@ -162,11 +163,13 @@ class GatheredRows:
     """Lanes run along short rows whose gather indices are computed ahead for a block of rows.
 
     Attributes:
-        index_bits: bits of the integers that hold the indices.
+        gathers: the gathers along the rows.
+        index_bits: bits of the integers that hold their indices.
     """
 
     name = "gathered rows"
 
+    gathers: tuple[Gather, ...]
     index_bits: int
 
 
