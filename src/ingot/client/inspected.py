@@ -55,7 +55,7 @@ class InspectedProgram(Described, Generic[C]):
         Raises:
             ResourceError: INGOT0412, another profile is being recorded.
         """
-        return profile_of(partial(self, *args), runs, sizes_of(self.source, args))
+        return profile_of(partial(self, *args), runs, partial(sizes_of, self.source, args))
 
     @abstractmethod
     def __call__(self, *args: Any) -> Any:

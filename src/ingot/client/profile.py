@@ -137,19 +137,16 @@ class Profiler:
 
     Attributes:
         profile: the profile, after `stop`.
+        sizes: the values of symbolic sizes in all of its runs; the work of kernels that depends on
+            others is not known.
     """
 
     profile: Profile
 
-    def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
-        """Do nothing yet.
-
-        Args:
-            sizes: the values that the symbolic sizes of all programs will have; where they are not
-                given, the work of kernels that depends on them is not known.
-        """
+    def __init__(self) -> None:
+        """Do nothing yet."""
         self._kept: dict[Key, Recorded] = {}
-        self._sizes = sizes or {}
+        self.sizes: Mapping[str, int] = {}
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -183,7 +180,7 @@ class Profiler:
             _recording.remove(self._kept)
             kept, self._kept = self._kept, {}
         names = {
-            key: site_rows(kept[key], self._sizes)
+            key: site_rows(kept[key], self.sizes)
             for key in {e.program for e in recording.events} & kept.keys()
         }
         runs = tuple(
@@ -207,24 +204,26 @@ def profile() -> Profiler:
 
 
 def profile_of(
-    run: Callable[[], object], runs: int, sizes: Mapping[str, int] | None = None
+    run: Callable[[], object], runs: int, sizes: Callable[[], Mapping[str, int]] | None = None
 ) -> Profile:
     """Call `run` `runs` times and return when each kernel ran.
 
     Args:
         run: runs a program.
         runs: how often.
-        sizes: the values of its symbolic sizes.
+        sizes: returns the values of its symbolic sizes; called after a run that went well.
 
     Raises:
         ResourceError: INGOT0412, another profile is being recorded.
     """
     require_type(runs, int, "runs")
-    profiler = Profiler(sizes)
+    profiler = Profiler()
     profiler.start()
     try:
         for _ in range(runs):
             run()
+        if sizes is not None and runs > 0:
+            profiler.sizes = sizes()
     finally:
         made = profiler.stop()
     return made

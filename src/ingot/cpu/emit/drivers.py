@@ -20,7 +20,7 @@ from ingot.cpu.emit.template import Template
 from ingot.emit.values.types import memory_type
 from ingot.hlo.dim import Dim
 from ingot.kernel.contraction.operands import oriented
-from ingot.kernel.contraction.schedule import schedule_contraction
+from ingot.kernel.contraction.schedule import ContractionSchedule, schedule_contraction
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm import types as lt
@@ -43,6 +43,19 @@ class DriverPart:
 
     parameters: tuple[int | Dim, ...]
     micro_kernels: tuple[Template, ...]
+
+
+@record
+class Epilogue:
+    """What takes the sums of a driver.
+
+    Attributes:
+        kernel: the contraction, with its operands as the driver takes them.
+        schedule: how its results are computed from rows of sums.
+    """
+
+    kernel: ContractionKernel
+    schedule: ContractionSchedule
 
 
 @record
@@ -84,16 +97,36 @@ class DriverCall:
         assert self.result is not None, "an epilogue takes the sums"
         return self._called(self.result, 0)
 
+    def epilogue(self, kernel: ContractionKernel, vectors: Vectors) -> Epilogue | None:
+        """Return what takes the sums of a kernel; None if they are its result."""
+        if self.result is not None:
+            return None
+        schedule = replace(schedule_contraction(kernel, vectors), n_block=self.n_block)
+        return Epilogue(oriented(kernel) if schedule.swapped else kernel, schedule)
+
     def with_code(
-        self, module: ModuleBuilder, symbol: str, kernel: ContractionKernel, target: TargetSpec
+        self,
+        module: ModuleBuilder,
+        symbol: str,
+        kernel: ContractionKernel,
+        epilogue: Epilogue | None,
+        target: TargetSpec,
     ) -> EmittedKernel:
-        """Emit the kernel's own code; return how all of it is called."""
+        """Emit the kernel's own code; return how all of it is called.
+
+        Args:
+            module: gets the code.
+            symbol: how the names of its functions begin.
+            kernel: the kernel.
+            epilogue: what takes its sums, of `epilogue`.
+            target: the target.
+        """
         # The driver does not touch a result that an epilogue stores: an operand stands in for it.
-        result, epilogue = self.operands[0] if self.result is None else self.result, 0
-        if self.result is None:
-            epilogue = CodeSlot(f"{symbol}_epilogue")
-            self._emit_epilogue(module, epilogue.symbol, kernel, target)
-        made = self._called(result, epilogue)
+        result, slot = self.operands[0] if self.result is None else self.result, 0
+        if epilogue is not None:
+            slot = CodeSlot(f"{symbol}_epilogue")
+            emit_epilogue(module, slot.symbol, epilogue.kernel, epilogue.schedule, target)
+        made = self._called(result, slot)
         own = {"behind": tuple(range(len(kernel.buffers))), "behind_symbols": kernel.symbols}
         made = replace(made, **own, templates=self.needed)
         if self.first == (None, None):
@@ -101,15 +134,6 @@ class DriverCall:
         addresses = Phase(f"{symbol}_addresses", 1)
         self._emit_addresses(module, addresses.symbol, kernel, made, target)
         return replace(made, phases=(addresses, *made.phases))
-
-    def _emit_epilogue(
-        self, module: ModuleBuilder, symbol: str, kernel: ContractionKernel, target: TargetSpec
-    ) -> None:
-        """Emit the epilogue that a kernel's sums go through."""
-        vectors = Vectors.of(target)
-        schedule = replace(schedule_contraction(kernel, vectors), n_block=self.n_block)
-        kernel = oriented(kernel) if schedule.swapped else kernel
-        emit_epilogue(module, symbol, kernel, schedule, target)
 
     def _emit_addresses(
         self,

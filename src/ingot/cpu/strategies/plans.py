@@ -17,6 +17,7 @@ from ingot.kernel.expr import walk
 from ingot.kernel.ir import ContractionKernel, Kernel, LoopKernel
 from ingot.kernel.schedule.loop_schedule import Effort, LoopSchedule
 from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.machine_model import Vectors
 from ingot.llvm.optimization import PLAIN, SIMPLE, Optimization
 from ingot.llvm.target import TargetSpec
 from ingot.support.records import record
@@ -106,9 +107,10 @@ def driver_code(kernel: ContractionKernel, target: TargetSpec, call: DriverCall)
 
     Code of the kernel's own says where operands begin, or is the epilogue that takes the sums.
     """
+    epilogue = call.epilogue(kernel, Vectors.of(target))
 
     def emit(module: ModuleBuilder, symbol: str) -> EmittedKernel:
-        return call.with_code(module, symbol, kernel, target)
+        return call.with_code(module, symbol, kernel, epilogue, target)
 
     return DriverCode(kernel, KERNEL_WEIGHT, emit, PLAIN, call)
 

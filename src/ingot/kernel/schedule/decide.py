@@ -52,7 +52,7 @@ from ingot.kernel.schedule.pieces import cut_axes
 from ingot.kernel.schedule.request import LoopRequest
 from ingot.kernel.schedule.row_folds import rows_together
 from ingot.kernel.schedule.row_nests import row_nest
-from ingot.kernel.schedule.serial import bits_of_updates
+from ingot.kernel.schedule.serial import staged_updates
 from ingot.kernel.schedule.shares import block_of
 from ingot.kernel.schedule.splits import plain_fold, runs_of, split_of
 from ingot.kernel.schedule.streams import streamed_rows
@@ -129,13 +129,14 @@ def _match_gathered(request: LoopRequest) -> LoopSchedule | str:
     *outer, rows, axis = kernel.grid
     assert isinstance(axis.extent, int), "short rows have known lengths"
     units = dim.product([dim.ceil_div(rows.extent, block), *(item.extent for item in outer)])
+    found = gathers(kernel.exprs, kernel.grid)
     return LoopSchedule(
         axis,
         (lanes_of_short_row(axis.extent),) * len(kernel.passes),
         block,
         units,
         *chunks_of(kernel, units, axis.extent * block),
-        GatheredRows(bits_of_gathers(kernel, gathers(kernel.exprs, kernel.grid), kernel.grid)),
+        GatheredRows(found, bits_of_gathers(kernel, found, kernel.grid)),
     )
 
 
@@ -173,7 +174,7 @@ def _match_staged(request: LoopRequest) -> LoopSchedule | str:
         axis,
         (found.lanes,) * len(kernel.passes),
         *request.dealt(request.units((axis,), block, grid)),
-        StagedUpdates(found.staged, row, recomputes, bits_of_updates(kernel)),
+        staged_updates(kernel, found.staged, row, recomputes=recomputes),
         large_buffers=large_buffers(kernel),
         effort=request.effort,
     )

@@ -16,6 +16,7 @@ from enum import Enum
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel
+from ingot.kernel.schedule.gathers import Gather
 from ingot.kernel.schedule.piece_loops import Band, PieceLoop
 from ingot.kernel.schedule.pieces import Cut
 from ingot.support.records import record
@@ -126,6 +127,11 @@ class StagedUpdates:
         recomputes: whether each update computes its index and value again, and only whether it
             counts comes from the lanes.
         index_bits: bits of the integers that hold the indices.
+        unroll: updates of a round of the loop that makes them one by one; it divides `count`, as
+            the next does.
+        unroll_held: updates of a round of the loop that holds an element while the index stays.
+        mostly: the share of a block's indices that must equal the one before, as two numbers, for
+            elements to be held.
     """
 
     name = "staged updates"
@@ -134,6 +140,9 @@ class StagedUpdates:
     row: Axis | None
     recomputes: bool
     index_bits: int
+    unroll: int
+    unroll_held: int
+    mostly: tuple[int, int]
 
 
 @record
@@ -154,11 +163,13 @@ class GatheredRows:
     """Lanes run along short rows whose gather indices are computed ahead for a block of rows.
 
     Attributes:
-        index_bits: bits of the integers that hold the indices.
+        gathers: the gathers along the rows.
+        index_bits: bits of the integers that hold their indices.
     """
 
     name = "gathered rows"
 
+    gathers: tuple[Gather, ...]
     index_bits: int
 
 

@@ -14,12 +14,26 @@ from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Store
 from ingot.kernel.schedule.gathers import bits_of_index
+from ingot.kernel.schedule.loop_schedule import StagedUpdates
 
 LEAST_STAGED, MOST_STAGED = 8, 32
 """Updates that are computed together: enough for vectors to gain, few enough for the stack."""
 
 STAGED_ROWS = 32
 """Rows whose indices are computed together."""
+
+UNROLL = 8
+"""Updates of single elements per round of a loop without branches."""
+
+UNROLL_ROWS = 4
+"""Updates of rows."""
+
+UNROLL_HELD = 4
+"""Unrolled updates of held elements, which branch and depend on each other."""
+
+MOSTLY = 3, 4
+"""Share of a block's indices that must equal the one before for elements to be held in registers: a
+mispredicted branch costs as much as a few round trips through memory."""
 
 
 def lanes_may_meet(kernel: LoopKernel, axis: Axis) -> bool:
@@ -53,11 +67,22 @@ def staged_rows(kernel: LoopKernel, axis: Axis, lanes: int) -> int:
     return STAGED_ROWS if is_dense and not is_short else 0
 
 
-def bits_of_updates(kernel: LoopKernel) -> int:
-    """Return the bits of the indices that staged updates go to."""
+def staged_updates(
+    kernel: LoopKernel, count: int, row: Axis | None, *, recomputes: bool
+) -> StagedUpdates:
+    """Return how the updates of a kernel are staged.
+
+    Args:
+        kernel: the kernel.
+        count: updates that are computed together.
+        row: the axis that the lanes of each update run along; None: updates of one element.
+        recomputes: whether each update computes its index and value again.
+    """
     store = _only_store(kernel)
     assert store is not None, "a staged kernel has one store"
-    return bits_of_index(store.index, kernel.buffers[store.buffer], kernel.grid)
+    bits = bits_of_index(store.index, kernel.buffers[store.buffer], kernel.grid)
+    unroll = UNROLL if row is None else UNROLL_ROWS
+    return StagedUpdates(count, row, recomputes, bits, unroll, UNROLL_HELD, MOSTLY)
 
 
 def _only_store(kernel: LoopKernel) -> Store | None:

@@ -20,6 +20,7 @@ from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase
 from ingot.cpu.emit.template import Template
 from ingot.kernel.generic.box_copies import MIN_BITS, OUTER, Box, BoxCopies
+from ingot.kernel.schedule.copies import LONG_BYTES
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import Type, vector
@@ -29,9 +30,6 @@ from ingot.support.records import record
 SYMBOL, TABLE = "copy_boxes", "boxes"
 BYTES = MIN_BITS // 8
 VECTOR = vector(lt.I8, BYTES)
-
-CALLED_BYTES = 1024
-"""Runs from here on are worth a call of the C library."""
 
 FIRST_SYMBOL = 2
 """Slot behind the first buffer and the scratch."""
@@ -119,7 +117,7 @@ class _Box:
 
         def copy() -> None:
             source = f.gep(self._buffer("source"), given["from"])
-            is_long = f.icmp("sge", given["run"], f.const(lt.I64, CALLED_BYTES))
+            is_long = f.icmp("sge", given["run"], f.const(lt.I64, LONG_BYTES))
             f.if_(
                 is_long,
                 lambda: self._runs(source, target, self._called),

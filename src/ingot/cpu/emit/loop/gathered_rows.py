@@ -16,7 +16,7 @@ from ingot.emit.loop.body import LoopEmitter
 from ingot.emit.loop.gather_indices import carrying_nothing, load_indexed, store_indices
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.kernel.ir import Axis
-from ingot.kernel.schedule.gathers import Gather, gathers
+from ingot.kernel.schedule.gathers import Gather
 from ingot.kernel.schedule.loop_schedule import GatheredRows
 from ingot.llvm import types as lt
 from ingot.llvm.machine_model import LINE_BYTES
@@ -44,8 +44,7 @@ class GatheredRowsEmitter(LoopEmitter):
         f, rows, block = self.f, self.kernel.grid[-2], self.schedule.block
         assert isinstance(block, int), "blocks of short rows have known sizes"
         self._prepare(self.kernel.passes, frozenset((axis.name, rows.name)))
-        exprs = tuple(e for item in self.kernel.passes for e in item.exprs)
-        found = gathers(exprs, self.kernel.grid)
+        found = self._strategy(GatheredRows).gathers
         blocks = self._blocks(axis)
         length = blocks[-1][0] + self.schedule.lanes[0]
         free = [item for item in found if item.is_free(rows.name)]

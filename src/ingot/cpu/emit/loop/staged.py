@@ -28,33 +28,9 @@ from ingot.llvm import types as lt
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
-from ingot.support.records import record
 
-UNROLL = 8
-"""Updates of single elements per round of a loop without branches."""
-
-UNROLL_ROWS = 4
-"""Updates of rows."""
-
-UNROLL_HELD = 4
-"""Unrolled updates of held elements, which branch and depend on each other."""
-
-MOSTLY = 3, 4
-"""Share of a block's indices that must equal the one before for elements to be held in registers: a
-mispredicted branch costs as much as a few round trips through memory."""
-
-
-@record
-class Updates:
-    """How a block's updates are made.
-
-    Attributes:
-        make: makes one from its lane and the held element; returns the new held element.
-        unroll: how many a round of a loop makes.
-    """
-
-    make: Callable[[IndexValue, list[Value]], list[Value]]
-    unroll: int
+Update = Callable[[IndexValue, list[Value]], list[Value]]
+"""Makes one update from its lane and the held element; returns the new held element."""
 
 
 class StagedEmitter(LoopEmitter):
@@ -112,7 +88,7 @@ class StagedEmitter(LoopEmitter):
             staged = f.load(memory, f.gep(values, lane, memory)) if value.type.is_vector else value
             return self._update(store, index, widen(f, staged, element, emitter.has_f16c), held)
 
-        return self._updates(store, where, bits, Updates(update, UNROLL), held)
+        return self._updates(store, where, bits, update, held)
 
     def _computed_again(self, store: Store, held: list[Value]) -> list[Value]:
         """Make a block of updates, each of which computes its index and value again.
@@ -142,8 +118,7 @@ class StagedEmitter(LoopEmitter):
             emitter.names[axis.name] = position
             return self._at(row.name, 0, lanes, held, make)
 
-        unroll = UNROLL if row is None else UNROLL_ROWS
-        return self._updates(store, where, bits, Updates(update, unroll), held)
+        return self._updates(store, where, bits, update, held)
 
     def _row_lanes(self) -> Lanes | None:
         """Return the lanes of each update, None for one element."""
@@ -176,7 +151,7 @@ class StagedEmitter(LoopEmitter):
         store: Store,
         where: Value,
         bits: Value | None,
-        updates: Updates,
+        update: Update,
         held: list[Value],
     ) -> list[Value]:
         """Make the updates of a block whose bits are set; return the new held element."""
@@ -185,19 +160,20 @@ class StagedEmitter(LoopEmitter):
         def round_of(count: int) -> Callable[[Value, list[Value]], list[Value]]:
             def some(first: Value, held: list[Value]) -> list[Value]:
                 for number in range(count):
-                    held = updates.make(f.iadd(first, number), held)
+                    held = update(f.iadd(first, number), held)
                 return held
 
             return some
 
         def held_along() -> list[Value]:
-            start, some = self._first_held(store, where, held), round_of(UNROLL_HELD)
-            last = f.loop(0, lanes, UNROLL_HELD, start, some)
+            start, count = self._first_held(store, where, held), self._staged.unroll_held
+            last = f.loop(0, lanes, count, start, round_of(count))
             self._store(last[1], self._address(store, last[0]))
             return last
 
         def one_by_one() -> list[Value]:
-            f.loop(0, lanes, updates.unroll, [], round_of(updates.unroll))
+            count = self._staged.unroll
+            f.loop(0, lanes, count, [], round_of(count))
             return self.nothing
 
         def every() -> list[Value]:
@@ -205,7 +181,7 @@ class StagedEmitter(LoopEmitter):
 
         def masked() -> list[Value]:
             assert bits is not None, "some do not count"
-            self._set_bits(bits, lambda lane: updates.make(lane, []))
+            self._set_bits(bits, lambda lane: update(lane, []))
             return self.nothing
 
         if bits is None:
@@ -224,7 +200,7 @@ class StagedEmitter(LoopEmitter):
         indices = where if self.index_type is lt.I32 else f.trunc(where, vector(lt.I32, lanes))
         before = f.shuffle(indices, indices, [lanes - 1, *range(lanes - 1)])
         equal = f.bitcast(f.icmp("eq", indices, before), _bits(lanes))
-        part, whole = MOSTLY
+        part, whole = self._staged.mostly
         count = f.intrinsic("llvm.ctpop", equal.type, [equal])
         return f.icmp("uge", count, f.const(equal.type, lanes * part // whole))
 
