@@ -171,3 +171,42 @@ def test_ragged_all_to_all_is_a_custom_call_of_jax() -> None:
 def test_ragged_all_to_all_without_groups_is_refused(config: str, version: int) -> None:
     with pytest.raises(UnsupportedError, match="no groups"):
         ragged(config, version)
+
+
+ORDERED = """
+  %s = stablehlo.sine %x : tensor<4xf32>
+  %c = stablehlo.cosine %x : tensor<4xf32>
+  %f = "stablehlo.async_start"(%x) ({
+    ^bb0(%v: tensor<4xf32>):
+      %g = "stablehlo.all_gather"(%v) <{all_gather_dim = 0 : i64,
+        replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<8xf32>
+      stablehlo.return %g : tensor<8xf32>
+  }) : (tensor<4xf32>) -> !stablehlo.future<tensor<8xf32>>
+  %d = "stablehlo.async_done"(%f) : (!stablehlo.future<tensor<8xf32>>) -> tensor<8xf32>
+  stablehlo.custom_call @control_dep(ORDER) {has_side_effect = true} : (TYPES) -> ()
+  return %s, %c, %d : tensor<4xf32>, tensor<4xf32>, tensor<8xf32>
+"""
+
+
+@pytest.mark.parametrize(
+    ("order", "opcodes"),
+    [
+        ("%c, %s", ["cosine", "sine"]),
+        ("%s, %f", ["sine", "all-gather"]),
+        ("%d, %s", ["all-gather", "sine"]),
+        ("%f, %s", []),
+        ("%s, %d", []),
+        ("%f, %d", []),
+    ],
+)
+def test_an_order_of_ops_stays_but_for_what_overlaps(order: str, opcodes: list[str]) -> None:
+    small, large = "tensor<4xf32>", "tensor<8xf32>"
+    kinds = {"%c": small, "%s": small, "%f": f"!stablehlo.future<{large}>", "%d": large}
+    types = ", ".join(kinds[one] for one in order.split(", "))
+    module = function(
+        f"(%x: {small}) -> ({small}, {small}, {large})",
+        ORDERED.replace("ORDER", order).replace("TYPES", types),
+    )
+    notes = [one for one in module.entry.instructions if one.opcode == "custom-call"]
+    found = [operand.opcode for note in notes for operand in note.operands]
+    assert found == opcodes

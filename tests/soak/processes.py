@@ -210,14 +210,16 @@ def _check(fault: Fault | None, others: dict[int, Process], wanted: str | None) 
 def names(text: str, victim: int) -> bool:
     """Whether an error names the victim, and Ingot's words no process that is well.
 
-    What JAX's service says of process 0, in which it runs, is that it cannot be reached.
+    What JAX's service says of process 0, in which it runs, is that it cannot be reached. While
+    processes register at it, it does not say which one is missing.
     """
     blamed = set(re.findall(r"\bprocess (\d+):", text))
     if blamed:
         return blamed == {str(victim)}
     named = re.search(rf"\bprocess[ /]{victim}\b|\btask[:_ ]?{victim}\b", text)
     is_service = re.search(r"coordination service|DEADLINE_EXCEEDED|UNAVAILABLE", text, re.I)
-    return named is not None or (is_service is not None and victim == 0)
+    is_nameless = victim == 0 or "RegisterTask" in text
+    return named is not None or (is_service is not None and is_nameless)
 
 
 def _marked(mark: str) -> list[int]:

@@ -51,7 +51,13 @@ ANNOTATIONS = frozenset(
 )
 """Targets that only annotate the placement of a value, and change no value."""
 
-NOTES = frozenset({"control_dep", "xla.sdy.ShardingGroup"})
+ORDER = "control_dep"
+"""The target of a call whose second operand is to be computed after the first."""
+
+ALIKE = "xla.sdy.ShardingGroup"
+"""The target of a call whose operands are to be divided alike."""
+
+NOTES = frozenset({ORDER, ALIKE})
 """Targets of calls without results that are notes for the compiler."""
 
 
@@ -84,8 +90,7 @@ def is_annotation(instruction: Instruction) -> bool:
 def is_note(instruction: Instruction) -> bool:
     """Whether an instruction is a custom call without results that only annotates.
 
-    It annotates which values are partitioned alike, or an order between ops that can run at the
-    same time; here ops run one after the other.
+    It annotates which values are partitioned alike, or which one is computed after another.
     """
     is_call = instruction.opcode == "custom-call"
     return is_call and instruction.attributes.custom_call_target in NOTES

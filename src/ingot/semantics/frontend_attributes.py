@@ -22,6 +22,8 @@ import re
 from collections.abc import MutableMapping
 
 _KEY = "frontend_attributes"
+SCHEDULING_GROUP = "scheduling_group"
+"""The entry of a call that all ops of its body have once it is inlined."""
 
 
 Extra = MutableMapping[str, str]

@@ -21,6 +21,7 @@ Source: shardy/dialect/sdy/transforms (propagation_pipeline.cc, export/passes.td
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
@@ -28,6 +29,7 @@ from typing import Any
 
 from ingot.formats.stablehlo.attributes import shardy
 from ingot.formats.stablehlo.binding import inline_call, mlir, run_passes
+from ingot.support.flags import IngotWarning
 
 _PARTITIONS = "mhlo.num_partitions"
 _RULE = "sdy.sharding_rule"
@@ -57,7 +59,15 @@ def is_divided(mlir_module: Any) -> bool:
     functions = [op for op in operations if op.name == "func.func"]
     if not has_mesh or any("?" in str(op.attributes["function_type"]) for op in functions):
         return False
-    return _Calls(functions).ops_in_place() <= MOST_OPS
+    count = _Calls(functions).ops_in_place()
+    if count > MOST_OPS:
+        warnings.warn(
+            f"a program of more than {MOST_OPS} ops is divided only by the shardings that it says: "
+            "Shardy's propagation would take too long",
+            IngotWarning,
+            stacklevel=2,
+        )
+    return count <= MOST_OPS
 
 
 class _Calls:

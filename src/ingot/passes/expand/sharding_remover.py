@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placement annotations removed: a program computes the same without them.
 
-Some ask for host or device memory, which are the same on a CPU; layouts do not affect results.
+Some ask for host or device memory, which are the same on a CPU; layouts do not affect results. A
+note about an order becomes a control dependency.
 
 Source: xla/service/sharding_remover.cc.
 """
 
 from __future__ import annotations
 
+from ingot.hlo.computation import comes_before
+from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.semantics.custom_calls import is_annotation, is_note
+from ingot.semantics.custom_calls import ORDER, is_annotation, is_note
 from ingot.support.records import record
+
+_NOT_RUN = frozenset({"parameter", "constant", "get-tuple-element", "tuple"})
+"""Ops that have no time at which they run."""
 
 
 @record
@@ -31,6 +37,27 @@ class ShardingRemover(Pass):
                 changed = True
             for note in [i for i in computation.instructions if is_note(i)]:
                 if not note.users and not note.is_root:
+                    keep_order(note)
                     computation.remove(note)
                     changed = True
         return changed
+
+
+def keep_order(note: Instruction) -> None:
+    """Let the second operand of a note about an order run after the first.
+
+    Nothing is done if one of them does not run, or if the first needs the second.
+    """
+    if note.attributes.custom_call_target != ORDER or len(note.operands) != 2:
+        return
+    before, after = map(_made_by, note.operands)
+    if before.opcode in _NOT_RUN or after.opcode in _NOT_RUN or comes_before(after, [before]):
+        return
+    after.run_after((*dict.fromkeys((*after.control_predecessors, before)),))
+
+
+def _made_by(value: Instruction) -> Instruction:
+    """Return the op that makes a value, which may be an element of its result."""
+    while value.opcode == "get-tuple-element":
+        value = value.operands[0]
+    return value

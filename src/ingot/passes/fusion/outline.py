@@ -7,14 +7,15 @@ parameter. Results replace the roots (through `get-tuple-element` when there are
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.computation import Computation
+from ingot.hlo.computation import Computation, comes_before
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.structural import FusionAttributes, IndexAttributes
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
 from ingot.passes.fusion.stored_products import may_be_added, rounded
+from ingot.support.diagnostics import VerifyError
 
 _NAMES = {
     GroupKind.LOOP: "loop_fusion",
@@ -33,6 +34,7 @@ def outline(
 
     `stored`: products that their sums in any kernel take rounded (`stored_products`).
     """
+    edges = _take_edges(computation)
     order = {instruction: n for n, instruction in enumerate(computation.post_order())}
     groups = grouping.groups
     # Consumers first: a group's inputs are then still the original instructions.
@@ -40,10 +42,62 @@ def outline(
     made = [(_outline_group(computation, group, stored), group) for group in groups]
     for fusion, group in made:
         _replace_roots(computation, fusion, group)
+    fusions = {group: fusion for fusion, group in made}
     for group in groups:
         for root in group.roots:
             computation.remove_dead(root)
+    _put_edges(computation, edges, lambda one: [fusions[g] for g in grouping.groups_with(one)])
     return bool(groups)
+
+
+_Edge = tuple[Instruction, Instruction]
+
+
+def _take_edges(computation: Computation) -> list[_Edge]:
+    """Remove all control dependencies; return them, the earlier instruction first."""
+    later = [one for one in computation.instructions if one.control_predecessors]
+    edges = [(before, one) for one in later for before in one.control_predecessors]
+    for one in later:
+        one.run_after(())
+    return edges
+
+
+def _put_edges(
+    computation: Computation,
+    edges: Sequence[_Edge],
+    kernels: Callable[[Instruction], list[Instruction]],
+) -> None:
+    """Let kernels run in the order of the instructions that they compute.
+
+    Instructions of one kernel have no order. An edge is dropped if a kernel would wait for itself.
+
+    Args:
+        computation: the computation, with its kernels.
+        edges: the earlier instruction of each first.
+        kernels: returns those that compute an instruction, none if it is in no kernel.
+    """
+    wanted: dict[Instruction, dict[Instruction, None]] = {}
+    for earlier, later in edges:
+        for before in kernels(earlier) or [earlier]:
+            for after in kernels(later) or [later]:
+                if before is not after and before in computation and after in computation:
+                    wanted.setdefault(after, {})[before] = None
+    for after, given in wanted.items():
+        after.run_after(tuple(given))
+    try:
+        computation.post_order()
+    except VerifyError:
+        _put_without_cycles(wanted)
+
+
+def _put_without_cycles(wanted: dict[Instruction, dict[Instruction, None]]) -> None:
+    """Put the edges one by one, without those that close a cycle."""
+    for after in wanted:
+        after.run_after(())
+    for after, given in wanted.items():
+        for before in given:
+            if not comes_before(after, [before]):
+                after.run_after((*after.control_predecessors, before))
 
 
 def _outline_group(

@@ -19,6 +19,11 @@ from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.passes.simplify.unfolding import unfolding
+from ingot.semantics.frontend_attributes import (
+    SCHEDULING_GROUP,
+    read_attribute,
+    write_attribute,
+)
 from ingot.support.records import record
 
 
@@ -159,6 +164,11 @@ def _copy_body(call: Instruction, callee: Computation, operands: Sequence[Instru
     if before:
         for item in items:
             item.run_after((*item.control_predecessors, *before))
+    group = read_attribute(call.extra, SCHEDULING_GROUP)
+    if group is not None:
+        for item in items:
+            if read_attribute(item.extra, SCHEDULING_GROUP) is None:
+                write_attribute(item.extra, SCHEDULING_GROUP, group)
     return _Body(items, result)
 
 

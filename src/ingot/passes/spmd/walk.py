@@ -39,7 +39,7 @@ from ingot.passes.spmd.sharding import (
     split_tuple,
 )
 from ingot.passes.spmd.values import Values
-from ingot.semantics.custom_calls import NOTES, config_text
+from ingot.semantics.custom_calls import ALIKE, ORDER, config_text
 from ingot.support.diagnostics import UnsupportedError
 
 _ENTER = "SPMDFullToShardShape"
@@ -97,7 +97,8 @@ class Walk(Values):
             _ON_PARTS: self.on_parts,
             _INSPECT: self.inspect,
             _PLACEMENT: self.annotation,
-            **dict.fromkeys(NOTES, self.computation.remove),
+            ALIKE: self.computation.remove,
+            ORDER: self.ordered,
         }
 
     def run(
@@ -369,6 +370,9 @@ class Walk(Values):
             asked = (config_text(call), self.sharding(call.operands[0]))
             self.channels.inspected.append(asked)
         self.computation.remove(call)
+
+    def ordered(self, call: Instruction) -> None:
+        """Keep a note about an order: its operands are the parts already."""
 
     def on_parts(self, call: Instruction) -> None:
         """Let every device make the call with its own parts."""

@@ -161,6 +161,27 @@ def case_asynchronous_collectives_in_an_order():
     return jax.jit(f)(A, B)
 
 
+def case_order():
+    def products(a, is_turned):
+        first, second = jnp.sin(a) @ a.T, jnp.cos(a) @ a.T
+        control_deps.schedule([second, first] if is_turned else [first, second])
+        return first, second
+
+    def inside(a):
+        total, made = jax.lax.psum(a, "x"), jnp.sin(a) @ jnp.ones((a.shape[1],) * 2)
+        control_deps.control_dep(total, made)
+        return total + made
+
+    parts = jax.shard_map(
+        inside, mesh=AUTO, in_specs=P("x", "y"), out_specs=P("x", "y"), check_vma=False
+    )
+    found = []
+    for f in (lambda a: products(a, False), lambda a: products(a, True), parts):
+        made = jax.jit(f).lower(A).compile()
+        found += [made(A), "control-predecessors" in str(made.as_text())]
+    return found
+
+
 def case_donated_and_kept():
     a = jax.device_put(A, NamedSharding(AUTO, P()))
     made = jax.jit(lambda x: x, donate_argnums=0, out_shardings=a.sharding)(a)
