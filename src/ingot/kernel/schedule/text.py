@@ -25,6 +25,7 @@ from textwrap import indent
 from typing import Any, cast
 
 from ingot.kernel.ir import Axis, LoopKernel
+from ingot.kernel.schedule.gathers import Gather
 from ingot.kernel.schedule.loop_schedule import (
     Effort,
     GatheredRows,
@@ -72,6 +73,8 @@ def _fields(holder: Any, left_out: tuple[str, ...]) -> Iterator[str]:
 def _value(value: Any) -> str:
     if isinstance(value, Axis):
         return value.name
+    if isinstance(value, Gather):
+        return f"b{value.access.buffer}[{value.access.index}]"
     if isinstance(value, tuple):
         return f"[{', '.join([_value(item) for item in cast('tuple[Any, ...]', value)])}]"
     return str(value)

@@ -156,6 +156,8 @@ def _broken_staged(kernel: LoopKernel, schedule: LoopSchedule, strategy: StagedU
         yield "staged: updates are not made in order"
     if strategy.count < 1 or strategy.index_bits not in INDEX_BITS:
         yield "staged: no updates, or no integers for their indices"
+    if any(strategy.count % rounds for rounds in (strategy.unroll, strategy.unroll_held)):
+        yield "staged: updates are not whole rounds of a loop"
     if strategy.row is not None and strategy.row != kernel.grid[-1]:
         yield "staged: rows are not along the last axis"
 
@@ -172,6 +174,8 @@ def _broken_joined(kernel: LoopKernel, schedule: LoopSchedule, strategy: JoinedR
 def _broken_gathered(kernel: LoopKernel, schedule: LoopSchedule, strategy: GatheredRows) -> Broken:
     if len(kernel.grid) < 2 or schedule.vector_axis != kernel.grid[-1]:
         yield "gathered: there are no rows along the last axis"
+    if not strategy.gathers:
+        yield "gathered: nothing is gathered"
     if strategy.index_bits not in INDEX_BITS:
         yield f"gathered: no index has {strategy.index_bits} bits"
 
