@@ -200,7 +200,7 @@ def _calls(steps: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "vectors", "is_chain"),
+    ("text", "vectors", "is_latency_bound"),
     [
         (_chain(20), AVX512, True),
         (_chain(20, masks=4), AVX512, True),
@@ -213,8 +213,10 @@ def _calls(steps: int) -> str:
         (_calls(2), AVX512, False),
     ],
 )
-def test_long_chains_on_few_values_need_no_optimizing(text: str, vectors: Vectors, is_chain: bool):
-    assert (_scheduled(fused(text), vectors)[1].effort is Effort.CHAIN) is is_chain
+def test_long_chains_on_few_values_need_no_optimizing(
+    text: str, vectors: Vectors, is_latency_bound: bool
+):
+    assert (_scheduled(fused(text), vectors)[1].effort is Effort.LATENCY_BOUND) is is_latency_bound
 
 
 def test_functions_of_parts_of_complex_numbers_fill_registers() -> None:

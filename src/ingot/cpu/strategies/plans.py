@@ -59,7 +59,7 @@ class CodePlan:
 OF_EFFORT: Mapping[Effort, Optimization] = {
     Effort.FULL: PLAIN,
     Effort.MEMORY_BOUND: SIMPLE,
-    Effort.CHAIN: SIMPLE,
+    Effort.LATENCY_BOUND: SIMPLE,
 }
 """What LLVM does with loops, by the effort that their schedule asks for."""
 

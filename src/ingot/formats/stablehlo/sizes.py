@@ -70,7 +70,7 @@ class _Reader:
             found.append((yield self.sizes(value)))
         return found
 
-    def truth(self, flag: Instruction) -> Recursion[bool | None]:
+    def is_true(self, flag: Instruction) -> Recursion[bool | None]:
         """Return whether a scalar predicate on sizes holds, None when that is not obvious."""
         truths = self._truths
         if flag not in truths:
@@ -81,7 +81,7 @@ class _Reader:
         if flag.opcode == "and":
             known: list[bool | None] = []
             for operand in flag.operands:
-                known.append((yield self.truth(operand)))
+                known.append((yield self.is_true(operand)))
             if False in known or (yield self._is_floor_correction(*flag.operands)):
                 return False
             return True if known == [True, True] else None
@@ -89,8 +89,8 @@ class _Reader:
             return None
         direction = flag.attributes.direction
         if all(operand.shape.dtype is PRED for operand in flag.operands):
-            left = yield self.truth(flag.operands[0])
-            right = yield self.truth(flag.operands[1])
+            left = yield self.is_true(flag.operands[0])
+            right = yield self.is_true(flag.operands[1])
             return None if None in (left, right) else _compared(direction, bool(left), bool(right))
         sizes: list[Sizes | None] = yield self.all_of(flag.operands)
         if sizes[0] is None or sizes[1] is None:
@@ -191,7 +191,7 @@ def _negated(reader: _Reader, value: Instruction) -> Found:
 
 def _select(reader: _Reader, value: Instruction) -> Found:
     flag, on_true, on_false = value.operands
-    chosen: bool | None = yield reader.truth(flag)
+    chosen: bool | None = yield reader.is_true(flag)
     return None if chosen is None else (yield reader.sizes(on_true if chosen else on_false))
 
 

@@ -20,7 +20,7 @@ from ingot.kernel.driver_parameters import DriverParameters
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Store
-from ingot.kernel.loop.collapse import CHOICES
+from ingot.kernel.loop.collapse import MOVING_OPS
 from ingot.kernel.schedule.loop_schedule import LoopSchedule, Pieces
 from ingot.llvm.machine_model import L2_BYTES, Vectors
 from ingot.support.records import record, replace
@@ -149,7 +149,7 @@ def _only_chooses(kernel: LoopKernel) -> bool:
         return False
     if any(item.axes or item.reductions for item in kernel.passes):
         return False
-    return all(item.op in CHOICES for item in walk(kernel.exprs))
+    return all(item.op in MOVING_OPS for item in walk(kernel.exprs))
 
 
 def _pieces(kernel: LoopKernel, schedule: LoopSchedule) -> Iterator[LoopKernel]:

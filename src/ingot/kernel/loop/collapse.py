@@ -18,7 +18,7 @@ from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.loop.axis_runs import walks_as_one
 from ingot.kernel.rewrite import AxisSubstitution, Rewriter
 
-CHOICES = frozenset({"select", "load", "compare", "index", "constant", "and", "or"})
+MOVING_OPS = frozenset({"select", "load", "compare", "index", "constant", "and", "or"})
 """Ops of a kernel that moves elements and computes nothing."""
 
 
@@ -111,7 +111,7 @@ def is_move(kernel: LoopKernel) -> bool:
     return (
         not any(item.axes for item in kernel.passes)
         and any(item.op == "compare" for item in walk(exprs))
-        and all(item.op in CHOICES for item in walk(exprs))
+        and all(item.op in MOVING_OPS for item in walk(exprs))
     )
 
 

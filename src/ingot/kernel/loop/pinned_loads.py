@@ -51,5 +51,5 @@ class _Pinner(Rewriter):
         """Return the one position at which a mask holds, None if it depends on more than that."""
         if mask.axes != frozenset((self.axis,)):
             return None
-        holds = [simplifier.truth(mask) for simplifier in self.there]
+        holds = [simplifier.is_true(mask) for simplifier in self.there]
         return holds.index(True) if holds.count(True) == 1 and None not in holds else None

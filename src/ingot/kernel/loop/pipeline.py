@@ -84,9 +84,9 @@ ORDER = """
     collapse-axes < unroll-phases: an axis that all indices walk as one stays one
     unroll-phases < split-axes: an axis that is written out is not split
     collapse-axes < split-axes: an axis that all indices walk as one stays one
-    split-axes < split-rows: rows that lanes know their places in stay whole
+    split-axes < split-rows: rows with known offsets of lanes stay whole
     split-axes < join-short-rows: the rows that it makes may be short
-    split-rows < join-short-rows: rows end to end, whose lanes know their places, are not split
+    split-rows < join-short-rows: rows end to end, whose offsets of lanes are known, are not split
     collapse-axes < join-short-rows: only rows that are apart in memory are short
     collapse-axes < join-short-runs: runs that are not short any more stay as they are
     join-short-rows < join-short-runs: rows end to end have no axis to read across

@@ -27,7 +27,7 @@ from ingot.kernel.schedule.gathers import (
     lanes_of_short_row,
 )
 from ingot.kernel.schedule.lane_counts import (
-    is_chain,
+    is_latency_bound,
     lanes_of_row,
     most_lanes,
     results_of_register,
@@ -264,7 +264,7 @@ def _match_lanes(request: LoopRequest) -> LoopSchedule:
     if copies:
         effort = Effort.MEMORY_BOUND
     elif effort is Effort.FULL and request.has_whole_registers:
-        effort = Effort.CHAIN if is_chain(kernel, request.used_vectors) else effort
+        effort = Effort.LATENCY_BOUND if is_latency_bound(kernel, request.used_vectors) else effort
     return _in_lanes(request, InLanes(copies), effort)
 
 

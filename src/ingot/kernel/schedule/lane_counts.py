@@ -17,7 +17,7 @@ from ingot.kernel.schedule.lane_folds import folds_lanes, scans_lanes
 from ingot.kernel.schedule.tiles import LANE_BITS
 from ingot.llvm.machine_model import MANY_REGISTERS, Vectors
 
-LONG_CHAIN = 60
+MANY_LIVE = 60
 """Of more nodes two registers at a time are enough: there is always something to compute."""
 
 BREADTH = 4
@@ -26,7 +26,7 @@ four registers of each value are more than there are, two took 0.86 of the time 
 functions of a triangle and 0.71 to 0.83 for sums of 16 and 20 products; where they fit, 1.06 to
 1.13, and chains of ops that wait for each other 1.23 to 1.34 (AVX-512, one thread, 2026-11-28)."""
 
-CHAIN, MOST_MASKS = 32, 16
+MANY_OPS, MOST_MASKS = 32, 16
 """Least ops of a chain, and most masks among them: its code is as good without optimization."""
 
 ROUNDING, CALLING = 5, 4
@@ -69,9 +69,9 @@ def most_lanes(
     # everything lies in memory anyway.
     mostly_calls = called * CALL_NODES >= len(nodes)
     calls_much = 2 * called * CALL_NODES >= len(nodes)
-    is_long = live > LONG_CHAIN or _crowds_registers(nodes, vectors)
+    is_long = live > MANY_LIVE or _crowds_registers(nodes, vectors)
     registers = 2 if is_long and not calls_much else 4
-    of_parts = called > 0 and mostly_calls and len(nodes) < CHAIN
+    of_parts = called > 0 and mostly_calls and len(nodes) < MANY_OPS
     widest = max((_width(node.dtype, of_parts) for node in nodes), default=LANE_BITS)
     if wide:
         live += sum(_fold_size(fold) for each in kernel.passes for fold in each.reductions)
@@ -132,7 +132,7 @@ def _width(element: DType, of_parts: bool) -> int:
     return element.bits // 2 if of_parts and element.is_complex else element.bits
 
 
-def is_chain(kernel: LoopKernel, vectors: Vectors) -> bool:
+def is_latency_bound(kernel: LoopKernel, vectors: Vectors) -> bool:
     """Whether a kernel computes its points alone, by many ops on neighbouring elements.
 
     What is between two of them then fits the registers where there are 32, and the eight for masks,
@@ -140,7 +140,7 @@ def is_chain(kernel: LoopKernel, vectors: Vectors) -> bool:
     """
     nodes = [node for node in walk(kernel.exprs) if node.op not in ("constant", "index")]
     return (
-        _ops_of(nodes) >= CHAIN
+        _ops_of(nodes) >= MANY_OPS
         and vectors.registers >= MANY_REGISTERS
         and sum(1 for node in nodes if node.dtype is PRED) <= MOST_MASKS
         and all(not item.axes and not item.reductions for item in kernel.passes)

@@ -26,7 +26,7 @@ from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, varies, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
-from ingot.kernel.loop.collapse import CHOICES
+from ingot.kernel.loop.collapse import MOVING_OPS
 from ingot.kernel.rewrite import Rewriter
 from ingot.support.records import record, replace
 
@@ -80,7 +80,7 @@ def cut_axes(kernel: LoopKernel, vector_axis: Axis) -> tuple[Cut, ...]:
     masks = _masks(kernel.exprs)
     cuts = [Cut(axis, _positions(masks, axis)) for axis in kernel.grid if axis != vector_axis]
     vector = Cut(vector_axis, _positions(nodes, vector_axis))
-    is_move = all(item.op in CHOICES for item in walk(kernel.exprs))
+    is_move = all(item.op in MOVING_OPS for item in walk(kernel.exprs))
     most_pieces, most_bands = (MAX_MOVED_PIECES,) * 2 if is_move else (MAX_PIECES, MAX_BANDS)
     count = sum(1 for _ in walk(kernel.exprs))
     if not is_move and count <= MAX_WIDE_NODES:
@@ -233,7 +233,7 @@ class RangeSimplifier(Rewriter):
         super().__init__()
         self.ranges = ranges
 
-    def truth(self, mask: Expr) -> bool | None:
+    def is_true(self, mask: Expr) -> bool | None:
         """Return whether a mask holds everywhere in the ranges, None if only partly."""
         return _truth(self.expr(mask))
 

@@ -18,7 +18,7 @@ from ingot.hlo.dim import Dim
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.loop.collapse import CHOICES
+from ingot.kernel.loop.collapse import MOVING_OPS
 from ingot.kernel.schedule.lane_counts import is_expensive
 from ingot.kernel.schedule.lane_offsets import is_near, lane_offsets
 from ingot.kernel.schedule.loop_schedule import RowNest
@@ -73,7 +73,7 @@ def row_nest(kernel: LoopKernel, axis: Axis, lanes: int) -> RowNest | str:
     if _has_pieces(kernel, length):
         return "masks of rows are better known in pieces"
     if not all(_is_known(kernel, axis.name, part) for part in parts):
-        return "lanes do not know their places"
+        return "the offsets of lanes are not known"
     axes = _axes_around(kernel, length)
     most = min(MOST_COPIES, MOST_NODES // count)
     return RowNest(axes, parts, _written(axes[1:], len(parts), most))
@@ -89,7 +89,7 @@ def _refusal(kernel: LoopKernel, axis: Axis) -> str:
         return f"rows do not have 2 to {LONGEST_ROW} elements"
     nodes = tuple(walk(kernel.exprs))
     if not any(node.op == "load" for node in nodes):
-        return "it reads nothing that lanes could have at known places"
+        return "it reads nothing at known offsets of lanes"
     if any(map(is_expensive, nodes)):
         return "expensive functions fill whole registers"
     stores = [store for item in kernel.passes for store in item.stores]
@@ -107,7 +107,7 @@ def _has_pieces(kernel: LoopKernel, length: int) -> bool:
     nodes = tuple(walk(kernel.exprs))
     masks = sum(1 for node in nodes if node.op == "compare")
     is_static = all(isinstance(axis.extent, int) for axis in kernel.grid)
-    is_move = all(node.op in CHOICES for node in nodes)
+    is_move = all(node.op in MOVING_OPS for node in nodes)
     is_short = length <= LONGEST_MASKED and is_static
     return masks > 0 and (masks > MOST_MASKS or is_move or not is_short)
 
@@ -152,9 +152,9 @@ def _may_overlap(kernel: LoopKernel) -> bool:
     A result may have the memory of an operand that is read, element by element, where it is stored.
     """
     stores = [store for item in kernel.passes for store in item.stores]
-    written, places = {one.buffer for one in stores}, {one.index for one in stores}
+    written, indices = {one.buffer for one in stores}, {one.index for one in stores}
     loads = [node.payload for node in walk(kernel.exprs) if node.op == "load"]
-    return not any(one.buffer in written or one.index in places for one in loads)
+    return not any(one.buffer in written or one.index in indices for one in loads)
 
 
 def _is_known(kernel: LoopKernel, name: str, part: Part) -> bool:

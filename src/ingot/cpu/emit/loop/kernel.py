@@ -92,7 +92,7 @@ def _emit_body(
         assert isinstance(buffer.size, int), "local buffers have static lengths"
         emitter.buffers[number] = f.alloca(memory_type(buffer.dtype), buffer.size, LINE_BYTES)
     emitter.large_buffers = schedule.large_buffers
-    emitter.keeps_order = schedule.effort is Effort.CHAIN
+    emitter.keeps_order = schedule.effort is Effort.LATENCY_BOUND
     body = EMITTERS[type(schedule.strategy)](emitter, kernel, schedule)
     units = emitter.index(schedule.units)
     if units == 1:
