@@ -223,9 +223,9 @@ class Effort(Enum):
     """How hard LLVM works on the code of a kernel.
 
     `MEMORY_BOUND` kernels wait for memory or for the C library: LLVM compiles them at level 0,
-    which takes a third of the time, from code that is written for it. `LATENCY_BOUND` ones are many ops on
-    few values: LLVM's quick register allocation is as good there as its slow one, if each value is
-    computed near its use.
+    which takes a third of the time, from code that is written for it. `LATENCY_BOUND` ones are many
+    ops on few values: LLVM's quick register allocation is as good there as its slow one, if each
+    value is computed near its use.
     """
 
     FULL = "full"
