@@ -216,7 +216,7 @@ def names(text: str, victim: int) -> bool:
     blamed = set(re.findall(r"\bprocess (\d+):", text))
     if blamed:
         return blamed == {str(victim)}
-    named = re.search(rf"\bprocess[ /]{victim}\b|\btask[:_ ]?{victim}\b", text)
+    named = re.search(rf"\bprocess[ /]{victim}\b|\btask[:_ ]?{victim}\b", text, re.I)
     is_service = re.search(r"coordination service|DEADLINE_EXCEEDED|UNAVAILABLE", text, re.I)
     is_nameless = victim == 0 or "RegisterTask" in text
     return named is not None or (is_service is not None and is_nameless)

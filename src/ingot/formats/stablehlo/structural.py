@@ -60,15 +60,15 @@ def _custom_call(site: Site) -> Results:
 
 
 def _is_about_async(site: Site) -> bool:
-    """Whether a note orders something after a start, or a done after something.
+    """Whether a note about an order names a start or a done.
 
-    Start and done are one op here. It is made a pair again where devices are of several processes,
-    which begins as early and ends as late as possible: an order of the whole op would prevent that.
+    Both are one op here. It is made a pair again where devices are of several processes, and the
+    scheduler lets that overlap with as much as possible: an order of the whole op would prevent it.
     """
-    first, *others = site.op.operands
-    is_started = str(first.type).startswith("!stablehlo.future")
-    owners = (getattr(getattr(one.owner, "operation", None), "name", "") for one in others)
-    return is_started or "stablehlo.async_done" in owners
+    owners = (
+        getattr(getattr(one.owner, "operation", None), "name", "") for one in site.op.operands
+    )
+    return not {"stablehlo.async_start", "stablehlo.async_done"}.isdisjoint(owners)
 
 
 def _mhlo_attributes(given: Any) -> dict[str, Any]:

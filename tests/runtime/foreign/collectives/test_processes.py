@@ -20,7 +20,7 @@ import ingot
 from ingot.client.pjrt.processes import Processes
 from ingot.runtime.foreign.collectives import links
 from ingot.runtime.foreign.collectives.links import Host, Links, own_addresses, read_host
-from ingot.runtime.foreign.collectives.rendezvous import NO_LINK, LinkRow
+from ingot.runtime.foreign.collectives.rendezvous import NO_LINK, LinkRow, partners_of
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.flags import PROCESS_TIMEOUT, override
 
@@ -123,6 +123,24 @@ def test_a_process_that_cannot_be_reached_does_not_keep_the_others_waiting() -> 
     with pytest.raises(ExecutionError, match="process 1"):
         processes.network([0, 1, 2])
     assert asked == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "processes", [[0, 1], [0, 0, 1], [1, 0, 0, 1, 1], [2, 2, 2, 0, 1, 1, 0], [0, 3, 3, 3, 3, 1]]
+)
+def test_every_device_greets_every_other_process_and_is_greeted(processes: list[int]) -> None:
+    pairs: set[tuple[int, int]] = set()
+    for process in set(processes):
+        here = [device for device, owner in enumerate(processes) if owner == process]
+        rows = partners_of(process, processes)
+        assert len({len(row) for row in rows}) == 1
+        for device, row in zip(here, rows, strict=True):
+            partners = [one for one in row if one >= 0]
+            assert {processes[one] for one in partners} == set(processes) - {process}
+            assert len(set(partners)) == len(partners)
+            pairs |= {(device, one) for one in partners}
+    assert pairs == {(other, one) for one, other in pairs}
+    assert partners_of(7, processes) == []
 
 
 def both_ends(first: Links, second: Links, host: Host) -> list[LinkRow]:

@@ -3,7 +3,7 @@
 
 A message of a collective names its program, but a program may take no message from a process that
 runs another one: what it sends may go nowhere, or it may have no collective. So each device first
-swaps a header with one device of each other process (`Rendezvous.partners`). Invariant: all
+swaps a header with a device of each other process (`rendezvous.partners_of`). Invariant: all
 processes greet at the same execution, the first one of a program that they had not run before.
 """
 

@@ -170,9 +170,9 @@ class Rendezvous(
         "patience": "slices of waiting after which a device gives up",
         "program": "a digest of the program, on which all processes must agree",
         "process": "the number of this process",
-        "num_partners": "other processes to greet: all of them at a program's first execution",
-        "partners": "int64_t[local_devices * num_partners]: whom each device greets in each other "
-        "process, or -1",
+        "num_partners": "devices of other processes to greet at most; 0 but for a program's first "
+        "execution",
+        "partners": "int64_t[local_devices * num_partners]: whom each device greets; -1 fills",
         "local_devices": "devices of this process",
         "slots": "int64_t[devices]: its number among those of this process, or -1",
         "processes": "int64_t[devices]: the process of each",

@@ -69,7 +69,7 @@ class Network:
         self._slots = array("q", slots)
         self._processes = array("q", processes)
         self._links = array("q", [word for row in links for link in row for word in link] or [0])
-        rows = _partners(process, processes)
+        rows = partners_of(process, processes)
         self.num_partners = len(rows[0]) if rows else 0
         self._partners = array("q", [device for row in rows for device in row] or [0])
 
@@ -102,17 +102,28 @@ class Network:
         }
 
 
-def _partners(process: int, processes: Sequence[int]) -> list[list[int]]:
+def partners_of(process: int, processes: Sequence[int]) -> list[list[int]]:
     """Return which devices of other processes each device of this process greets.
 
-    The n-th device of a process greets the n-th of each other one; -1 if that has fewer.
+    The n-th device of a process greets the n-th of each other one. Further devices greet its last
+    one, so that each device greets every process. Rows are filled up with -1.
+
+    Args:
+        process: the number of this process.
+        processes: for each device, the process that has it.
     """
     devices: dict[int, list[int]] = {}
     for device, owner in enumerate(processes):
         devices.setdefault(owner, []).append(device)
-    others = [row for owner, row in sorted(devices.items()) if owner != process]
-    here = range(len(devices.get(process, ())))
-    return [[row[n] if n < len(row) else -1 for row in others] for n in here]
+    here = devices.pop(process, [])
+    rows: list[list[int]] = [[] for _ in here]
+    if not here:
+        return rows
+    for _, there in sorted(devices.items()):
+        for number in range(max(len(here), len(there))):
+            rows[min(number, len(here) - 1)].append(there[min(number, len(there) - 1)])
+    width = max(map(len, rows))
+    return [row + [-1] * (width - len(row)) for row in rows]
 
 
 def one_process(devices: int) -> Network:
