@@ -78,6 +78,34 @@ def test_gradients(program: Callable[..., Any], counts: tuple[int, ...]) -> None
     check(run)
 
 
+@pytest.mark.parametrize("sparsely", [False, True])
+def test_a_variable_that_the_loops_read(sparsely: bool) -> None:
+    """The backward function gets the handle as a capture and again from the forward function."""
+
+    def run(jit: Any) -> Any:
+        v = tf.Variable([0.3, 0.5])
+        if sparsely:  # Such a variable stays locked while it is read.
+            v.scatter_nd_add([[1]], [0.25])
+
+        def program(x: Any) -> Any:
+            for _ in tf.range(2):
+                for _ in tf.range(2):
+                    x = tf.sin(x) * v
+            return x
+
+        function = tf.function(program, jit_compile=jit)
+        found: list[Any] = []
+        for _ in range(3):
+            with tf.GradientTape() as tape:
+                tape.watch(X)
+                y = function(X)
+            found += tape.gradient(y, [X, v])
+            v.assign_add([0.5, 0.5])  # The lock and the buffer were given back.
+        return found
+
+    check(run)
+
+
 def test_one_program_for_all_lengths() -> None:
     """Forward, backward: neither depends on how long the inner lists are."""
     function = tf.function(triangle, jit_compile=True)
