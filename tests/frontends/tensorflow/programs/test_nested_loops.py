@@ -7,6 +7,7 @@ What the inner loop remembers is a list in a list, and each inner list has a len
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -159,6 +160,62 @@ def test_second_derivative() -> None:
                 _, slope = gradient(function, count, X)
             found += [slope, tape.gradient(slope, X)]
         return found
+
+    check(run, rtol=1e-3)
+
+
+def loops_of_a_branch(x: Any) -> Any:
+    y = x
+    for _ in tf.range(2):
+        for _ in tf.range(2):
+            sine, product = (lambda y: tf.sin(y) * x), (lambda y: y * x + 0.1)
+            y = tf.cond(tf.reduce_sum(y) > 1.0, partial(sine, y), partial(product, y))
+    return y
+
+
+@pytest.mark.parametrize("inside", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_second_derivatives_that_keep_lists_of_lists_of_lists(inside: int) -> None:
+    """TensorFlow keeps those lists, and what they hold was made by compiled code."""
+
+    def run(jit: Any) -> Any:
+        def first(function: Any, x: Any) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = tf.reduce_sum(function(x) ** 2)
+            return tape.gradient(y, x)
+
+        if inside:
+            program = tf.function(lambda x: first(loops_of_a_branch, x), jit_compile=jit)
+        else:
+            function = tf.function(loops_of_a_branch, jit_compile=jit)
+            program = lambda x: first(function, x)  # noqa: E731
+        with tf.GradientTape() as tape:
+            tape.watch(X)
+            slope = program(X)
+            total = tf.reduce_sum(slope * [1.0, 2.0])
+        return slope, tape.gradient(total, X)
+
+    check(run, rtol=1e-3)
+
+
+@pytest.mark.slow
+def test_second_derivatives_in_an_uncompiled_graph() -> None:
+    """Nothing can be tried there: which lists TensorFlow made shows while it traces."""
+
+    def run(jit: Any) -> Any:
+        function = tf.function(loops_of_a_branch, jit_compile=jit)
+
+        @tf.function
+        def outer(x: Any) -> Any:
+            with tf.GradientTape() as second:
+                second.watch(x)
+                with tf.GradientTape() as tape:
+                    tape.watch(x)
+                    y = tf.reduce_sum(function(x) ** 2)
+                slope = tape.gradient(y, x)
+            return slope, second.gradient(slope, x)
+
+        return outer(X)
 
     check(run, rtol=1e-3)
 
