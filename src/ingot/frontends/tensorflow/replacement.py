@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from ingot.frontends.tensorflow.assertion_values import with_values
 from ingot.frontends.tensorflow.body import INGOT_COMPILE, launch_output_types, variable_inputs
 from ingot.frontends.tensorflow.capture import capture
 from ingot.frontends.tensorflow.captured import CapturedFunction
@@ -25,6 +24,7 @@ from ingot.frontends.tensorflow.compiler import Compiler, FunctionCompiler
 from ingot.frontends.tensorflow.constant_folding import fold_on_host
 from ingot.frontends.tensorflow.dropped_launches import drop, release_dropped
 from ingot.frontends.tensorflow.errors import CANNOT_COMPILE
+from ingot.frontends.tensorflow.failure_texts import with_words
 from ingot.frontends.tensorflow.host_report import report_hosted
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.launch_writer import Program, write_body
@@ -158,7 +158,8 @@ class Replacement:
                     continue
                 if is_of_list:
                     error._message = list_error_text(error.message)
-                error._message = with_values(error.message, self._original, inputs)
+                if self._is_repeatable:
+                    error._message = with_words(error.message, self._original, inputs)
                 if first is not None:
                     # TensorFlow refuses this call too: it says nothing about other calls.
                     self._return_to(first)
