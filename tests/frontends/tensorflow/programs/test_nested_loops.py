@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager.polymorphic_function import concrete_function
 from tests.frontends.tensorflow.programs.beside import check, compilations_of
 
 from ingot.hlo.dim import evaluate, symbols_of
@@ -218,6 +219,29 @@ def test_second_derivatives_in_an_uncompiled_graph() -> None:
         return outer(X)
 
     check(run, rtol=1e-3)
+
+
+@pytest.mark.slow
+def test_a_gradient_that_is_built_again_keeps_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorFlow builds one until it keeps nothing new: else it never ends, or late."""
+    functions: Any = concrete_function._TapeGradientFunctions
+    build, kept = functions._build_functions_for_outputs, list[tuple[int, int]]()
+
+    def twice(self: Any, outputs: Any, *args: Any) -> Any:
+        found = build(self, outputs, *args)
+        before = list(self._func_graph.outputs)
+        build(self, before, *args)
+        kept.append((len(before), len(self._func_graph.outputs)))
+        return found
+
+    function = tf.function(arrays, jit_compile=True)
+    monkeypatch.setattr(functions, "_build_functions_for_outputs", twice)
+    with tf.GradientTape() as tape:
+        tape.watch(X)
+        _, slope = gradient(function, 2, X)
+    assert tape.gradient(slope, X) is not None
+    assert len(kept) > 1
+    assert all(first == second for first, second in kept), kept
 
 
 def test_lists_made_in_a_loop_have_little_room() -> None:
