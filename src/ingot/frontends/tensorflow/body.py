@@ -21,6 +21,7 @@ from ingot.frontends.tensorflow.modules import (
     attributes,
     dtypes,
     function_pb2,
+    tensor_util,
 )
 
 INGOT_COMPILE = "_IngotCompile"
@@ -110,6 +111,14 @@ class Body:
         node.name, node.op = name, op
         node.input.extend(inputs)
         return node
+
+    def add_integers(self, name: str, values: int | list[int], dtype: str = "int32") -> str:
+        """Add a constant; return its tensor."""
+        node = self.add_node(name, "Const", [])
+        node.attr["dtype"].type = type_number(dtype)
+        made = tensor_util.make_tensor_proto(values, dtype=dtypes.as_dtype(dtype))
+        node.attr["value"].tensor.CopyFrom(made)
+        return f"{name}:output:0"
 
     def add_effect(self, node: str) -> None:
         """Let a node run even if nobody looks at its outputs."""

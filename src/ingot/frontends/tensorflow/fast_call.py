@@ -20,8 +20,8 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ingot.frontends.tensorflow.assertion_values import call_attributes
 from ingot.frontends.tensorflow.call_keys import as_tensors, key_of, with_leaves
+from ingot.frontends.tensorflow.failure_texts import call_attributes
 from ingot.frontends.tensorflow.modules import (
     atomic_function,
     context,

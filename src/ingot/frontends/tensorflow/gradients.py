@@ -44,6 +44,9 @@ _BACKWARD = "__backward_"
 _KNOWN = "_ingot_known_tensors"
 """Attribute of a graph: what is known of the tensors that it takes from outside."""
 
+_ASKED = "_ingot_asked_of_lists"
+"""Attribute of a graph: what gradients asked of its lists, by question and list."""
+
 _CUSTOM_GRADIENT = "CustomGradient-"
 """How TensorFlow starts the names under which it registers the function of one custom gradient."""
 
@@ -131,7 +134,8 @@ def known_element_shape(original: Any) -> Any:
 def _of_list(what: str, found: Any, ask: Callable[[Any], Any]) -> Any:
     """Return what a gradient asks of a list outside of it: what is known, or asked out there.
 
-    A number is handed in to the gradient then, and not the list.
+    A number is handed in to the gradient then, and not the list. TensorFlow builds a gradient again
+    until it keeps nothing new of the graph, so each question is asked there once.
     """
     graph = ops.get_default_graph()
     if not _is_gradient(graph) or found.graph is graph:
@@ -143,8 +147,14 @@ def _of_list(what: str, found: Any, ask: Callable[[Any], Any]) -> Any:
     value = list_property(_known_tensors(graph), what, found)
     if value is not None:
         return tensorflow.constant(value, tensorflow.int32)
-    with found.graph.as_default(), ops.control_dependencies(None):
-        return ask(found)
+    if not hasattr(found.graph, _ASKED):
+        setattr(found.graph, _ASKED, {})
+    asked = getattr(found.graph, _ASKED)
+    key = (what, found.name)
+    if key not in asked:
+        with found.graph.as_default(), ops.control_dependencies(None):
+            asked[key] = ask(found)
+    return asked[key]
 
 
 def _is_gradient(graph: Any) -> bool:

@@ -34,6 +34,8 @@ from ingot.frontends.tensorflow.captured import (
 )
 from ingot.frontends.tensorflow.constant_folding import constant_proto
 from ingot.frontends.tensorflow.launch_writer import LaunchWriter, Program
+from ingot.frontends.tensorflow.list_forms import as_lists
+from ingot.frontends.tensorflow.list_types import ListTypes
 from ingot.frontends.tensorflow.modules import attributes, context
 from ingot.frontends.tensorflow.partition import Part, Partition, cut
 from ingot.support.records import record
@@ -66,11 +68,13 @@ class HostedBody:
     Attributes:
         definition: its FunctionDef.
         inner: the FunctionDefs of what its branches and loops call.
+        shared: the names of functions that bodies of others call too.
         programs: what is compiled.
     """
 
     definition: Any
     inner: tuple[Any, ...]
+    shared: tuple[str, ...]
     programs: tuple[Program, ...]
 
 
@@ -94,33 +98,43 @@ def write_hosted(
     """
     names: dict[str, str] = {}
     programs: list[Program] = []
-    pending = [(original, function, graph, "")]
+    whole = _Whole(hosted, make_program, ListTypes.of(function))
+    body = Body(original)
+    shared = as_lists(body, function, whole.types)
+    pending = [(body, function, graph)]
     definitions: list[Any] = []
-    for definition, item, owner, name in pending:
-        nodes = hosted.get(item.name, frozenset[str]())
-        writer = _Writer(Body(definition, name), item, owner, nodes, make_program)
+    for body, item, owner in pending:
+        writer = _Writer(body, item, owner, whole)
         for callee in writer.called():
             if callee in names or is_replaced(callee):
                 continue
             names[callee] = f"{callee}_ingot_{next(_numbers)}"
-            inner = (definition_of(owner, callee), function.library[callee])
-            pending.append((*inner, graph_of(owner, callee), names[callee]))
+            inner = Body(definition_of(owner, callee), names[callee])
+            pending.append((inner, function.library[callee], graph_of(owner, callee)))
         definitions.append(writer.write(names))
         programs += writer.programs
-    return HostedBody(definitions[0], tuple(definitions[1:]), tuple(programs))
+    return HostedBody(definitions[0], tuple(definitions[1:]), shared, tuple(programs))
+
+
+@record
+class _Whole:
+    """What holds for a function and all that it calls.
+
+    Attributes:
+        hosted: the nodes that stay, by function.
+        make_program: lets a part be compiled, given the name of the function that it is from.
+        types: what lists hold.
+    """
+
+    hosted: Mapping[str, frozenset[str]]
+    make_program: Callable[[CapturedFunction, str], Program]
+    types: ListTypes
 
 
 class _Writer:
     """Writes the body of one function."""
 
-    def __init__(
-        self,
-        body: Body,
-        function: CapturedFunction,
-        graph: Any,
-        hosted: frozenset[str],
-        make_program: Callable[[CapturedFunction, str], Program],
-    ) -> None:
+    def __init__(self, body: Body, function: CapturedFunction, graph: Any, whole: _Whole) -> None:
         self.programs: list[Program] = []
         self._body = body
         # As they were: a gradient that is made later changes them in the graph.
@@ -129,8 +143,9 @@ class _Writer:
         }
         self._function = function
         self._graph = graph
+        hosted = whole.hosted.get(function.name, frozenset[str]())
         self._partition: Partition = cut(function, hosted, self._handle_of)
-        self._make_program = make_program
+        self._whole = whole
         self._tensors = dict(
             zip((TensorRef(item.name) for item in function.inputs), body.arguments, strict=False)
         )
@@ -174,7 +189,7 @@ class _Writer:
         return self._body.definition
 
     def _write_part(self, level: int, part: Part) -> None:
-        program = self._make_program(part.function, self._function.name)
+        program = self._whole.make_program(part.function, self._function.name)
         arguments = [self._tensors[ref] for ref in part.sources]
         waits_for = self._names_of(sorted(part.waits_for))
         writer = LaunchWriter(self._body, program, arguments, f"part{level}_", waits_for)
@@ -184,6 +199,9 @@ class _Writer:
             self.programs.append(program)
 
     def _write_node(self, node: CapturedNode, proto: Any, names: Mapping[str, str]) -> None:
+        if node.op == "FakeParam" and node.outputs[0].dtype == "variant":
+            self._write_empty(node)
+            return
         inputs = [self._tensors[ref] for ref in node.inputs]
         inputs += [f"^{name}" for name in self._names_of(node.control_inputs)]
         written = self._body.add_node(node.name, proto.op, inputs)
@@ -200,6 +218,19 @@ class _Writer:
             called.name = names.get(called.name, called.name)
         for index, name in enumerate(op_output_names(node.op, node.attributes)):
             self._tensors[TensorRef(node.name, index)] = f"{node.name}:{name}"
+
+    def _write_empty(self, node: CapturedNode) -> None:
+        """Write an empty list for one that another branch makes.
+
+        TensorFlow stands nothing in for it, of which its kernels for lists take no zeros.
+        """
+        ref = TensorRef(node.name)
+        size = self._body.add_integers(f"{node.name}/size", -1)
+        made = self._body.add_node(node.name, "EmptyTensorList", [size, size])
+        dtype = self._whole.types.of_numbers(self._function, ref) or "variant"
+        made.attr["element_dtype"].type = type_number(dtype)
+        made.attr["shape_type"].type = type_number("int32")
+        self._tensors[ref] = f"{node.name}:handle:0"
 
     def _make_call(self, written: Any, node: CapturedNode) -> None:
         """Let a node that calls a function without naming it as calls do be a call by name.

@@ -21,7 +21,6 @@ from ingot.frontends.tensorflow.captured import CapturedFunction, Shape, TensorR
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.launch_op import LAUNCH_OP, PROCESS_MARK, STATEFUL_LAUNCH_OP
 from ingot.frontends.tensorflow.list_shapes import element_shape_of
-from ingot.frontends.tensorflow.modules import dtypes, tensor_util
 from ingot.frontends.tensorflow.random_state import has_random_state, make_random_state
 from ingot.support.records import record
 
@@ -297,11 +296,7 @@ class LaunchWriter:
         return f"{made.name}:output:0"
 
     def _integers(self, name: str, values: int | list[int], dtype: str = "int32") -> str:
-        node = self._node(name, "Const", [])
-        node.attr["dtype"].type = type_number(dtype)
-        made = tensor_util.make_tensor_proto(values, dtype=dtypes.as_dtype(dtype))
-        node.attr["value"].tensor.CopyFrom(made)
-        return f"{node.name}:output:0"
+        return self._body.add_integers(self._prefix + name, values, dtype)
 
 
 def write_body(original: Any, program: Program) -> Any:

@@ -14,7 +14,7 @@ Invariant: the nodes that stack lists have names that say which parameter of whi
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ingot.frontends.tensorflow.capture import graph_of, handle_type
@@ -25,11 +25,14 @@ from ingot.frontends.tensorflow.placement import Refused
 from ingot.support.diagnostics import Diagnostic
 
 _IN_MESSAGE = re.compile(LIST_NODE.format(launch=r"(\d+)", parameter=r"(\d+)"))
-_NODE_IN_MESSAGE = re.compile(r"\s*\[\[\{*node [^\]]*\]\].*", re.DOTALL)
+_NODE_IN_MESSAGE = re.compile(r"\s*\[\[\{*(?:function_)?node .*", re.DOTALL)
 _UNWRITTEN = frozenset({"EmptyTensorList", "TensorListReserve"})
 _SAME = frozenset({"Identity", "StopGradient", "ZerosLike"})
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _STACK = "TensorListStack"
+
+_UNKNOWN = "a list that may have no element yet, of unknown shape, is an argument"
+_OF_LISTS = "a list of lists that TensorFlow made is an argument"
 
 
 def is_about_list(message: str) -> bool:
@@ -64,18 +67,24 @@ def list_error_text(message: str) -> str:
     )
 
 
-def open_lists(function: CapturedFunction, tensors: Sequence[Any]) -> Refused:
+def open_lists(
+    function: CapturedFunction, tensors: Sequence[Any], is_cut: Callable[[str], bool]
+) -> Refused:
     """Return what must stay with TensorFlow where a graph calls a function.
 
     Args:
         function: the function.
         tensors: what it is called with.
+        is_cut: whether TensorFlow runs a part of a function: it makes the lists of lists then.
     """
-    why = "a list that may have no element yet, of unknown shape, is an argument"
     nodes: dict[str, Diagnostic] = {}
     for item, tensor in zip(function.inputs, tensors, strict=False):
-        if item.type.dtype == "variant" and _may_be_unwritten(tensor):
-            nodes.update(_takers(function, item.name, why))
+        if item.type.dtype != "variant":
+            continue
+        if item.of_lists and _is_made_by(tensor, is_cut):
+            nodes.update(_takers(function, item.name, _OF_LISTS))
+        elif _may_be_unwritten(tensor):
+            nodes.update(_takers(function, item.name, _UNKNOWN))
     return {function.name: nodes} if nodes else {}
 
 
@@ -83,7 +92,7 @@ def _takers(function: CapturedFunction, name: str, why: str) -> dict[str, Diagno
     """Return the nodes that take a function's list, with the reason why they are refused."""
     return {
         node.name: Diagnostic(
-            "INGOT0311", why, op_type=_STACK, op_name=node.name, location=node.location
+            why, "INGOT0311", op_type=_STACK, op_name=node.name, location=node.location
         )
         for node in function.nodes
         if TensorRef(name) in node.inputs
@@ -94,6 +103,16 @@ def _reason(message: str) -> str:
     """Return TensorFlow's own words."""
     text = _NODE_IN_MESSAGE.sub("", without_wrapper(message)).strip()
     return text.rpartition("\n")[2]
+
+
+def _is_made_by(tensor: Any, is_cut: Callable[[str], bool]) -> bool:
+    """Whether a call of such a function gave a tensor."""
+    while hasattr(tensor, "op"):
+        tensor = _origin(tensor)
+        if tensor.op.type != "Placeholder":
+            return tensor.op.type in _CALLS and is_cut(tensor.op.get_attr("f").name)
+        tensor = _captured_from(tensor)
+    return False
 
 
 def _may_be_unwritten(tensor: Any) -> bool:

@@ -78,6 +78,14 @@ class ListTypes:
         inner = self.elements.get(self._root((function.name, ref)))
         return None if inner is None else self.dtypes.get(self._root(inner))
 
+    def has_unknown_lists(self, function: CapturedFunction, ref: TensorRef) -> bool:
+        """Whether a list holds lists of which nothing is read and nothing is written."""
+        inner = self.elements.get(self._root((function.name, ref)))
+        if inner is None:
+            return False
+        root = self._root(inner)
+        return root not in self.dtypes and root not in self.elements
+
     def of_numbers(self, function: CapturedFunction, ref: TensorRef) -> str | None:
         """Return the type of the numbers in a list; None if what it holds is not known."""
         return self.dtypes.get(self._root((function.name, ref)))

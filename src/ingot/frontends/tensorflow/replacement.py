@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from ingot.frontends.tensorflow.assertion_values import with_values
 from ingot.frontends.tensorflow.body import INGOT_COMPILE, launch_output_types, variable_inputs
 from ingot.frontends.tensorflow.capture import capture
 from ingot.frontends.tensorflow.captured import CapturedFunction
@@ -25,6 +24,7 @@ from ingot.frontends.tensorflow.compiler import Compiler, FunctionCompiler
 from ingot.frontends.tensorflow.constant_folding import fold_on_host
 from ingot.frontends.tensorflow.dropped_launches import drop, release_dropped
 from ingot.frontends.tensorflow.errors import CANNOT_COMPILE
+from ingot.frontends.tensorflow.failure_texts import with_words
 from ingot.frontends.tensorflow.host_report import report_hosted
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.launch_writer import Program, write_body
@@ -61,6 +61,7 @@ _STATE = (
     "_inner",
     "_is_repeatable",
     "_refused",
+    "_shared",
     "function",
     "one_op",
     "programs",
@@ -100,6 +101,7 @@ class Replacement:
         "_original",
         "_refused",
         "_returns",
+        "_shared",
         "function",
         "one_op",
         "programs",
@@ -120,6 +122,7 @@ class Replacement:
         self._returns = 0
         self._compilers: list[FunctionCompiler] = []
         self._inner: tuple[Any, ...] = ()
+        self._shared: tuple[str, ...] = ()
         self.function = function
         self.one_op: OneOp | None = None
         self.programs: tuple[Program, ...] = ()
@@ -155,7 +158,8 @@ class Replacement:
                     continue
                 if is_of_list:
                     error._message = list_error_text(error.message)
-                error._message = with_values(error.message, self._original, inputs)
+                if self._is_repeatable:
+                    error._message = with_words(error.message, self._original, inputs)
                 if first is not None:
                     # TensorFlow refuses this call too: it says nothing about other calls.
                     self._return_to(first)
@@ -189,7 +193,9 @@ class Replacement:
             tensors: what a graph calls the function with.
         """
         with _lock:
-            is_new = not self._is_strict and self._keep([open_lists(self.function, tensors)])
+            is_new = not self._is_strict and self._keep(
+                [open_lists(self.function, tensors, _is_cut)]
+            )
             if not self._is_settled:
                 self._is_settled = is_new = True
                 while self._keep(self._found([item.find_refusal() for item in self._compilers])):
@@ -279,7 +285,7 @@ class Replacement:
 
     def _write_whole(self) -> tuple[tuple[Program, ...], OneOp | None]:
         program = self._make_program(self.function, self.function.name)
-        self.function, self._inner = program.function, ()
+        self.function, self._inner, self._shared = program.function, (), ()
         self._body = write_body(self._original, program)
         is_launch = [node.op for node in self._body.node_def] == [program.op]
         return (program,), OneOp(program, self._body) if is_launch else None
@@ -296,6 +302,7 @@ class Replacement:
             self._runs_itself,
         )
         self._body, self._inner = written.definition, written.inner
+        self._shared = written.shared
         weakref.finalize(self, _forget, self.inner_names).atexit = False
         return written.programs
 
@@ -304,8 +311,21 @@ class Replacement:
         found = _live.get(name)
         if found is None:
             return False
+        if found.takes_own_lists and not found.is_cut:
+            return False
         names = (found.function.name, *found.function.library)
         return all(found._hosted.get(item) == self._hosted.get(item) for item in names)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether TensorFlow runs a part of it."""
+        return self.function.name in self._hosted
+
+    @property
+    def takes_own_lists(self) -> bool:
+        """Whether it takes or gives lists of lists as compiled code has them."""
+        function = self.function
+        return bool(function.lists_of_lists) or any(item.of_lists for item in function.inputs)
 
     @property
     def inner_names(self) -> list[str]:
@@ -340,7 +360,7 @@ class Replacement:
         """Give a session's graph the functions that the body calls: it has a library of its own."""
         runtime = context.context()
         with graph._c_graph.get() as c_graph:
-            for name in self.inner_names:
+            for name in (*self.inner_names, *self._shared):
                 with runtime.get_c_function(name).get() as function:
                     pywrap_tf_session.TF_GraphCopyFunction(c_graph, function, None)
 
@@ -401,6 +421,12 @@ def _forget(names: Sequence[str]) -> None:
     for name in names:
         if runtime.has_function(name):
             runtime.remove_function(name)
+
+
+def _is_cut(name: str) -> bool:
+    """Whether TensorFlow runs a part of a function."""
+    found = _live.get(name)
+    return found is not None and found.is_cut
 
 
 def replace_function(

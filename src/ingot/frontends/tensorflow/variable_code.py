@@ -11,6 +11,9 @@ program allows it, and otherwise a new one takes its place when the program has 
 A variant may have been compiled for the value of a variable, so it is looked for under the locks.
 Where none fits, the values of small variables are copied for `miss`, and the locks are given back.
 
+A variable that comes as several inputs, all of which are only read, is locked and held once: the
+forward function of a gradient gives a variable to the backward one again for each loop around it.
+
 Invariants: every lock and reference is given back on every way out; a variable never holds a
 buffer that somebody else saw before and that changed.
 """
@@ -55,7 +58,7 @@ NOT_READY = static_text(
     "the function was traced.",
 )
 
-_LOCKED, _HOLDS_BUFFER, _HAS_NEW_TENSOR, _HAS_SHARED_TENSOR = 0, 1, 2, 3
+_LOCKED, _HOLDS_BUFFER, _HAS_NEW_TENSOR, _HAS_SHARED_TENSOR, _REPEATED = 0, 1, 2, 3, 4
 
 
 class Held(Struct):
@@ -63,6 +66,7 @@ class Held(Struct):
 
     call: Call
     count: i64
+    repeated: i64  # 1: a variable that is only read is there twice
     variables: Array[Variable]
     order: Array[i64]  # their numbers by address
     modes: Array[i64]  # what is to be done at the end; see `finish`
@@ -267,17 +271,53 @@ def prepare_write(held: Held, index: i64, variant: Variant) -> i64:
     return _HAS_NEW_TENSOR
 
 
+@cold
+@native
+def is_repeated_written(held: Held) -> bool:
+    """Return whether a variable that is there twice is written; it needs one place for its value.
+
+    Equal variables are neighbours in the order, so a written one is beside its like.
+    """
+    is_written = False
+    for at in range(held.count):
+        if is_repeated(held, at):
+            first = row_of(held, held.order[at - 1])
+            second = row_of(held, held.order[at])
+            is_written = is_written or first.result >= 0 or second.result >= 0
+    return is_written
+
+
+@cold
+@native
+def prepare_repeated(held: Held, variant: Variant) -> None:
+    """Do what `prepare` does, once for each variable: the first to come locks and holds it."""
+    for at in range(held.count):
+        index = held.order[at]
+        if is_repeated(held, at):
+            held.modes[index] = _REPEATED
+        else:
+            prepare_one(held, index, variant)
+
+
+@inlined
+def prepare_one(held: Held, index: i64, variant: Variant) -> None:
+    """Hold the buffer of a variable that is read, or say where its new value is made."""
+    variable = held.variables[index]
+    held.buffers[index] = tensor_of(variable).buffer
+    if row_of(held, index).result < 0:
+        held.modes[index] = prepare_read(variable)
+    else:
+        held.modes[index] = prepare_write(held, index, variant)
+
+
 @native
 def prepare(held: Held, variant: Variant) -> None:
     """Hold the buffers that are read, and say where new values are made."""
+    if unlikely(held.repeated == 1):
+        prepare_repeated(held, variant)
+        return
     for index in range(held.count):
-        variable = held.variables[index]
-        result = row_of(held, index).result
-        held.buffers[index] = tensor_of(variable).buffer
-        if result < 0:
-            held.modes[index] = prepare_read(variable)
-        else:
-            held.modes[index] = prepare_write(held, index, variant)
+        prepare_one(held, index, variant)
 
 
 @native
@@ -298,7 +338,7 @@ def finish(held: Held, is_good: bool) -> None:
         buffer = held.buffers[index]
         if mode == _HOLDS_BUFFER and buffer is not None:
             release(buffer)
-        else:
+        elif mode != _REPEATED:
             objects.unlock_mutex(variable.mutex)
 
 
@@ -327,10 +367,14 @@ def fails(held: Held) -> bool:
         kernel_api.set_status(status, capi.FAILED_PRECONDITION, NOT_FOUND)
         return True
     sort(held)
-    has_repeated = lock_all(held)
-    if has_repeated or not are_ready(held):
+    held.repeated = 0
+    is_written = False
+    if unlikely(lock_all(held)):
+        held.repeated = 1
+        is_written = is_repeated_written(held)
+    if is_written or not are_ready(held):
         unlock_all(held)
-        problem = TWICE if has_repeated else NOT_READY
+        problem = TWICE if is_written else NOT_READY
         kernel_api.set_status(status, capi.INVALID_ARGUMENT, problem)
         return True
     return False

@@ -275,6 +275,32 @@ def test_the_same_variable_twice_is_refused_or_right(compiled, access):
     assert float(v) == 2
 
 
+@pytest.mark.parametrize("sparsely", [False, True])
+def test_a_variable_given_twice_is_written_by_nobody_or_refused(compiled, sparsely):
+    """Two reads beside another variable's write; a write of the one that is there twice."""
+    v, w = tf.Variable([1.0, 2.0]), tf.Variable([5.0, 5.0])
+    if sparsely:  # Such a variable stays locked while it is read.
+        v.scatter_nd_add([[1]], [0.0])
+
+    @tf.function(jit_compile=True)
+    def step(a, b, c):
+        c.assign_add(a * 2.0 + b)
+        return a - c
+
+    other = tf.Variable([3.0, 4.0])
+    np.testing.assert_array_equal(step(v, other, w), [-9, -11])
+    concrete = step.get_concrete_function(v, other, w)
+    flat = concrete._inference_function
+    np.testing.assert_array_equal(flat.call_flat(v.handle, v.handle, w.handle)[0], [-12, -17])
+    np.testing.assert_array_equal(w, [13, 19])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="given twice"):
+        flat.call_flat(w.handle, v.handle, w.handle)
+    np.testing.assert_array_equal(w, [13, 19])
+    for variable in (v, w):  # No lock was kept.
+        variable.assign_add([1.0, 1.0])
+    np.testing.assert_array_equal(w, [14, 20])
+
+
 def test_a_variable_that_was_written_sparsely(compiled, access):
     v, w = tf.Variable(tf.zeros([4])), tf.Variable(tf.zeros([4]))
     v.scatter_nd_add([[1]], [5.0])

@@ -3,13 +3,15 @@
 
     python -m tests.frontends.tensorflow.gradients.sweep ['programs' ['ways']]
 
-compares the cells whose names match the two patterns and prints those that fail.
+compares the cells whose names match the two patterns and prints those that fail. Nests, whose names
+have spaces, are compared where a pattern asks for them: `'.* in loop in .*' 'outside 2'`.
 """
 
 import re
 import sys
 
 import numpy as np
+from tests.frontends.tensorflow.gradients.nests import NESTS
 from tests.frontends.tensorflow.gradients.table import PROGRAMS, Program
 from tests.frontends.tensorflow.gradients.ways import WAYS
 from tests.frontends.tensorflow.programs.beside import counting_compiler, run
@@ -57,17 +59,19 @@ def compare(program: Program, way: str) -> None:
 
 def main() -> None:
     """Compare the cells that the command line asks for."""
-    programs, ways = (re.compile(text) for text in [*sys.argv[1:3], ".*", ".*"][:2])
+    programs = sys.argv[1] if len(sys.argv) > 1 else r"\w+"
+    ways = sys.argv[2] if len(sys.argv) > 2 else ".*"
+    everything = {**PROGRAMS, **NESTS}
     cells = [
         (name, way)
-        for name in PROGRAMS
+        for name in everything
         for way in WAYS
-        if programs.fullmatch(name) and ways.fullmatch(way) and (name, way) not in CANNOT
+        if re.fullmatch(programs, name) and re.fullmatch(ways, way) and (name, way) not in CANNOT
     ]
     failed = 0
     for name, way in cells:
         try:
-            compare(PROGRAMS[name], way)
+            compare(everything[name], way)
         except Exception as error:  # each cell is its own
             failed += 1
             text = re.sub(r"\s+", " ", str(error))

@@ -6,6 +6,7 @@ are not slow in the ordinary tests.
 """
 
 import pytest
+from tests.frontends.tensorflow.gradients.nests import NESTS
 from tests.frontends.tensorflow.gradients.sweep import CANNOT, compare
 from tests.frontends.tensorflow.gradients.table import PROGRAMS
 from tests.frontends.tensorflow.gradients.ways import WAYS
@@ -61,3 +62,20 @@ def test_lists_of_lists_and_empty_lists_cross(name, way):
 @pytest.mark.parametrize(("name", "way"), _slow_cells())
 def test_programs_in_turn(name, way):
     _check(name, way)
+
+
+@pytest.mark.parametrize(("name", "way"), [("loop in rnn in call", "outside 1")])
+def test_nests(name, way):
+    _check_nest(name, way)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "way"), [("cond in loop in loop", "outside 2")])
+def test_nests_in_turn(name, way):
+    _check_nest(name, way)
+
+
+def _check_nest(name: str, way: str) -> None:
+    COMPILED.clear()
+    compare(NESTS[name], way)
+    assert COMPILED, "nothing was compiled"

@@ -376,3 +376,25 @@ def test_images_of_computed_sizes_are_resized(size: tuple[int, int]) -> None:
         want = tf.function(program)(tf.constant(x))
         for one, other in zip(have, want, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_the_gradient_of_a_slice_has_a_computed_size(rank: int) -> None:
+    """It fits the slice where the computed size does, and is compiled: no op is left out."""
+
+    def program(x: Any) -> Any:
+        taken = tf.boolean_mask(x, x > 0.0)
+        if rank == 1:
+            slices = {"shape": [5], "begin": [1], "end": [4], "strides": [1]}
+            return tf.raw_ops.StridedSliceGrad(dy=taken, **slices)
+        slices = {"shape": [2, 5], "begin": [0, 1], "end": [1, 4], "strides": [1, 1]}
+        return tf.raw_ops.StridedSliceGrad(dy=taken, shrink_axis_mask=1, **slices)
+
+    compiled = tf.function(program, jit_compile=True)
+    x = tf.constant([1.0, -2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(compiled(x), tf.function(program)(x))
+    concrete = compiled.get_concrete_function(x)._inference_function
+    assert not concrete.ingot_replacement.is_cut
+    for function in (compiled, tf.function(program)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"dy was \[2\] instead of \[3\]"):
+            function(tf.constant([1.0, -2.0, -3.0, 4.0]))

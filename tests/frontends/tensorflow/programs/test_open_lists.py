@@ -7,6 +7,8 @@ shapes, or of lists. What is done with them stays with TensorFlow, and the rest 
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +18,7 @@ from tensorflow.python.ops import list_ops
 from tests.frontends.tensorflow.programs.beside import COMPILED, assert_same
 from tests.frontends.tensorflow.programs.beside import run as run_program
 
-from ingot.frontends.tensorflow import hook
+from ingot.frontends.tensorflow import hook, host_report
 
 X = tf.constant([1.0, 2.0])
 
@@ -285,3 +287,14 @@ def test_only_the_list_stays_with_tensorflow() -> None:
     assert len(COMPILED) == 1
     (compiled,) = COMPILED
     assert "exponential" in compiled.executable.kernels[0].opcodes
+
+
+def test_the_warning_says_why(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_report, "_told", set())
+    with caplog.at_level(logging.WARNING, "ingot.tensorflow"):
+        pushed_by_calls(True)
+    (record,) = [item for item in caplog.records if item.name == "ingot.tensorflow"]
+    assert re.search(r"TensorListPushBack \(node .*\): Tried to stack", record.getMessage())
+    assert "INGOT0311" not in record.getMessage()

@@ -34,6 +34,7 @@ from ingot.frontends.tensorflow.lowering.values import (
     object_array,
     plain_size,
 )
+from ingot.frontends.tensorflow.op_families import reason
 from ingot.frontends.tensorflow.specialisation import COMPUTED
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
@@ -282,6 +283,9 @@ class Op:
         return () if is_checked else found
 
 
+_NOT_COMPILED = frozenset({"INGOT0310", "INGOT0311"})
+"""Codes of what TensorFlow could do, and Ingot does not."""
+
 Rule = Callable[[Op], "Value | tuple[Value, ...]"]
 OfOne = Callable[[TensorBuilder, Instruction], Instruction]
 OfTwo = Callable[[TensorBuilder, Instruction, Instruction], Instruction]
@@ -298,8 +302,12 @@ def of_operands(compute: OfTwo) -> Rule:
 
 
 def located(node: CapturedNode, error: UnsupportedError) -> UnsupportedError:
-    """Return `error` with the op, the node and the user's location, where it lacks them."""
+    """Return `error` with the op, the node and the user's location, where it lacks them.
+
+    What has no hint of its own and is no mistake of the user gets the one for ops without a rule.
+    """
     found = error.diagnostic
+    of_op = reason(node.op)[1] if found.code in _NOT_COMPILED else ""
     return type(error)(
         found.message,
         code=found.code,
@@ -308,5 +316,5 @@ def located(node: CapturedNode, error: UnsupportedError) -> UnsupportedError:
         op_name=found.op_name or node.name,
         location=found.location or node.location,
         notes=found.notes,
-        hint=found.hint,
+        hint=found.hint or of_op,
     )

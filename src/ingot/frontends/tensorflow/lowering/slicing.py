@@ -201,7 +201,11 @@ def _placed(op: Op, into: Instruction, part: Instruction, strides: Strides) -> I
     entries = _axes_of(strides)
     dims = into.shape.dims
     lengths = _lengths(op, entries, dims)
-    part = b.reshape_to(b.spread(part, _result_dims(strides, lengths)), lengths)
+    wanted = _result_dims(strides, lengths)
+    for given, size in zip(reversed(part.shape.dims), reversed(wanted), strict=False):
+        if given != 1:
+            b.same(given, size)
+    part = b.reshape_to(b.spread(part, wanted), lengths)
     mask = b.like(True, part.shape.with_dtype("pred"))
     for axis, entry in enumerate(entries):
         part, mask = _spread_axis(op, part, mask, axis, entry, dims[axis])

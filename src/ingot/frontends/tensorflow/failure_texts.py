@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values that the text of a failed assertion says, found by TensorFlow's own kernel.
+"""TensorFlow's own words for a check that failed while a compiled function ran.
 
-A program's messages are texts that are known when it is compiled; a value that the program computes
-is `COMPUTED_VALUE` there. When an eager call fails with such a text, the assertion runs once more,
-with what it needs of the function's graph, as a function of its own on the inputs of that call:
-TensorFlow's text takes the place of ours if it differs in such values only.
+A program's messages are texts that are known when it is compiled: they have no values, and are one
+for several of the checks of TensorFlow's kernels. When an eager call fails in a program, TensorFlow
+runs the op that the message names once more, with what it needs of the function's graph, as a
+function of its own on the inputs of that call. What it says comes first, and then Ingot's message.
 
 Invariant: nothing runs again that has effects or draws random numbers. Variables are as they were
-before the call, because a program that fails changes none.
+before the call, because a program that fails changes none; `Replacement` asks for no words where
+other parts of the function may have changed some.
 """
 
 from __future__ import annotations
@@ -19,12 +20,19 @@ from typing import Any
 
 from ingot.frontends.tensorflow.body import DROPPED_ATTRIBUTES
 from ingot.frontends.tensorflow.capture import function_attributes
+from ingot.frontends.tensorflow.errors import CANNOT_COMPILE, CANNOT_RUN
 from ingot.frontends.tensorflow.modules import context, errors, execute, function_pb2
 from ingot.frontends.tensorflow.specialisation import COMPUTED_VALUE
 from ingot.frontends.tensorflow.variables import CALLS, READS, is_stateful
 
 _ASSERT = "Assert"
-_TEXT = re.compile(r"assertion failed: .*?(?=\n  op: |\n\s*\[\[|\Z)", re.DOTALL)
+_ASSERTION = re.compile(r"assertion failed: .*?(?=\n  op: |\n\s*\[\[|\Z)", re.DOTALL)
+_OP = re.compile(r"^  op: (\w+) \(node '([^']*)'\)$", re.MULTILINE)
+_AROUND = re.compile(
+    r"^\d+ root error\(s\) found\.\n  \(0\) [A-Z_]+: |\{\{function_node [^}]*\}\} ?"
+    r"|\n\s*\[\[\{*node .*\Z",
+    re.DOTALL,
+)
 _numbers = itertools.count(1)
 
 
@@ -34,35 +42,53 @@ def call_attributes(runtime: Any) -> tuple[Any, ...]:
     return tuple(part for item in options.items() for part in item)
 
 
-def with_values(message: str, definition: Any, inputs: Sequence[Any]) -> str:
-    """Return the message of a failed call, with the values that a failed assertion says.
+def with_words(message: str, definition: Any, inputs: Sequence[Any]) -> str:
+    """Return the message of a failed call with TensorFlow's words first.
+
+    A message that is no program's, or of which TensorFlow says nothing, stays as it is.
 
     Args:
         message: what the compiled program said.
         definition: the FunctionDef of the function as it was traced.
         inputs: the flat inputs of the call.
     """
-    ours = _TEXT.search(message)
-    if ours is None or COMPUTED_VALUE not in ours[0]:
+    named = _OP.search(message)
+    if CANNOT_RUN not in message or named is None:
         return message
-    pieces = map(re.escape, ours[0].split(COMPUTED_VALUE))
-    wanted = re.compile(".*".join(pieces), re.DOTALL)
-    for check in _checks(definition):
-        theirs = _TEXT.search(_failure(check, inputs))
-        if theirs is not None and wanted.fullmatch(theirs[0]):
-            return message.replace(ours[0], theirs[0])
+    ours = _ASSERTION.search(message)
+    for check in _checks(definition, named[1], named[2]):
+        words = _AROUND.sub("", _failure(check, inputs)).strip()
+        if not words or CANNOT_RUN in words or CANNOT_COMPILE in words:
+            continue
+        if ours is None:
+            return f"{words}\n{message}"
+        theirs = _ASSERTION.search(words)
+        if theirs is not None and _is_like(theirs[0], ours[0]):
+            return f"{words}\n{message.replace(ours[0], theirs[0])}"
     return message
 
 
-def _checks(definition: Any) -> Iterator[Any]:
-    """Yield a FunctionDef for each assertion of a function that can run again on its own."""
+def _is_like(theirs: str, ours: str) -> bool:
+    """Whether the text of an assertion differs from ours in computed values only."""
+    pieces = map(re.escape, ours.split(COMPUTED_VALUE))
+    return re.fullmatch(".*".join(pieces), theirs, re.DOTALL) is not None
+
+
+def _checks(definition: Any, op: str, name: str) -> Iterator[Any]:
+    """Yield a FunctionDef for each node that is an op, or calls it, and can run again on its own.
+
+    Args:
+        definition: the FunctionDef that they are in.
+        op: the type of the op.
+        name: of its node.
+    """
     nodes = {node.name: node for node in definition.node_def}
     for node in nodes.values():
-        if not any(item.op == _ASSERT for item in _inside(node)):
+        if not any(item.op == op and item.name == name for item in _inside(node)):
             continue
         needed = _needed(node.name, nodes)
         if all(_may_repeat(item) for one in needed for item in _inside(nodes[one])):
-            yield _only(definition, node.name, needed)
+            yield _only(definition, node, needed)
 
 
 def _needed(name: str, nodes: Mapping[str, Any]) -> dict[str, None]:
@@ -95,14 +121,14 @@ def _may_repeat(node: Any) -> bool:
     return node.op == _ASSERT or node.op in CALLS or node.op in READS or not is_stateful(node.op)
 
 
-def _only(definition: Any, target: str, needed: Mapping[str, None]) -> Any:
-    """Return a FunctionDef of the same inputs that does nothing but run `target`."""
+def _only(definition: Any, target: Any, needed: Mapping[str, None]) -> Any:
+    """Return a FunctionDef of the same inputs that does nothing but run the node `target`."""
     made: Any = function_pb2.FunctionDef()
-    made.signature.name = f"ingot_assertion_{next(_numbers)}"
+    made.signature.name = f"ingot_check_{next(_numbers)}"
     made.signature.is_stateful = True
     made.signature.input_arg.extend(definition.signature.input_arg)
-    made.signature.control_output.append(target)
-    made.control_ret[target] = target
+    made.signature.control_output.append(target.name)
+    made.control_ret[target.name] = target.name
     for key, value in definition.attr.items():
         if key not in DROPPED_ATTRIBUTES:
             made.attr[key].CopyFrom(value)
