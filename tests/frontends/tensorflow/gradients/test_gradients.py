@@ -70,7 +70,9 @@ def test_nests(name, way):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "way"), [("cond in loop in loop", "outside 2")])
+@pytest.mark.parametrize(
+    ("name", "way"), [("cond in loop in loop", "outside 2"), ("loop in cond in loop", "inside 2")]
+)
 def test_nests_in_turn(name, way):
     _check_nest(name, way)
 
