@@ -81,9 +81,13 @@ def _xla_context(graph: Any, wanted: bool) -> Generator[None]:
 
 
 def with_known_values(original: Any) -> Any:
-    """Return the `_capture_helper` of a graph that takes known integers as constants."""
+    """Return the `_capture_helper` of a graph that takes known integers as constants.
+
+    A handle that a branch has from outside is taken from there, not from the branch.
+    """
 
     def _capture_helper(graph: Any, tensor: Any, name: Any) -> Any:
+        tensor = _from_outside(graph, tensor)
         value = _known_value(graph, tensor)
         if value is None:
             return original(graph, tensor, name)
@@ -91,6 +95,24 @@ def with_known_values(original: Any) -> Any:
             return tensorflow.constant(value, tensor.dtype)
 
     return _capture_helper
+
+
+def _from_outside(graph: Any, tensor: Any) -> Any:
+    """Return the input of a branch that a handle in it is; any other tensor as it is.
+
+    Such a handle comes out of a loop in the branch. In XLA contexts TensorFlow would let the branch
+    give it to its gradient, and the other branch give one that stands for no variable.
+    """
+    if tensor.dtype != tensorflow.resource or not isinstance(graph, cond_v2._CondGradFuncGraph):
+        return tensor
+    forward = graph._forward_graph
+    given = [*forward.inputs, *forward.outputs]
+    if tensor.graph is not forward or any(tensor is item for item in given):
+        return tensor
+    nodes = {item.name: item.node_def for item in forward.get_operations()}
+    names = [item.name for item in forward.inputs]
+    index = cond_v2.util.resource_input_index(tensor.name, names, nodes, forward._functions)
+    return forward.inputs[index]
 
 
 def _known_value(graph: Any, tensor: Any) -> np.ndarray | None:

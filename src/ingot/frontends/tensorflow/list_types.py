@@ -78,6 +78,10 @@ class ListTypes:
         inner = self.elements.get(self._root((function.name, ref)))
         return None if inner is None else self.dtypes.get(self._root(inner))
 
+    def is_of_lists(self, function: CapturedFunction, ref: TensorRef) -> bool:
+        """Whether a tensor is a list of lists."""
+        return self._root((function.name, ref)) in self.elements
+
     def has_unknown_lists(self, function: CapturedFunction, ref: TensorRef) -> bool:
         """Whether a list holds lists of which nothing is read and nothing is written."""
         inner = self.elements.get(self._root((function.name, ref)))

@@ -25,10 +25,12 @@ from ingot.frontends.tensorflow.captured import (
     TypeName,
 )
 from ingot.frontends.tensorflow.list_groups import compiled_lists
+from ingot.frontends.tensorflow.list_types import ListTypes
 from ingot.frontends.tensorflow.modules import kernels
 from ingot.frontends.tensorflow.op_families import is_compiled
 from ingot.frontends.tensorflow.variables import CALLS, PASSES_ON
 from ingot.support.diagnostics import Diagnostic
+from ingot.support.records import record
 
 TAKES_TEXT = frozenset({"Assert", "Const"})
 """Ops with a rule that takes or gives constant strings."""
@@ -72,12 +74,17 @@ def on_host(function: CapturedFunction, refused: Refused = _NONE) -> dict[str, f
     """
     everything = {**function.library, function.name: function}
     found: dict[str, frozenset[str]] = {}
+    types: ListTypes | None = None
     pending = True
     while pending:
         pending = False
         called = _called_from_host(everything, found)
         for name, item in everything.items():
-            nodes = _nodes_on_host(item, found, refused, name in called)
+            nodes = _marked(item, found, refused, None)
+            if nodes or name in called:
+                types = ListTypes.of(function) if types is None else types
+                lists = _Lists(compiled_lists(item, nodes), types)
+                nodes = _marked(item, found, refused, lists)
             if nodes and nodes != found.get(name):
                 found[name] = nodes
                 pending = True
@@ -147,17 +154,27 @@ def _signature(node: CapturedNode, types: Mapping[TensorRef, TensorType]) -> str
     return repr((node.op, sorted(node.attributes.items()), given, node.outputs))
 
 
-def _nodes_on_host(
-    function: CapturedFunction,
-    known: dict[str, frozenset[str]],
-    refused: Refused,
-    is_called: bool,
-) -> frozenset[str]:
-    """Return the nodes on the host; `is_called`: by another node there."""
-    found = _marked(function, known, refused, None)
-    if not found and not is_called:
-        return found
-    return _marked(function, known, refused, compiled_lists(function, found))
+@record
+class _Lists:
+    """What is known of the lists of a function that is cut.
+
+    Attributes:
+        compiled: its `compiled_lists`.
+        types: what lists hold.
+    """
+
+    compiled: frozenset[str]
+    types: ListTypes
+
+    def stay(self, function: CapturedFunction, node: CapturedNode) -> bool:
+        """Whether a node takes or gives a list of lists that stays with TensorFlow.
+
+        Compiled code gives it another form (`launch_writer`), which TensorFlow's ops do not take.
+        """
+        made = (TensorRef(node.name, at) for at in range(len(node.outputs)))
+        return node.name not in self.compiled and any(
+            self.types.is_of_lists(function, ref) for ref in (*node.inputs, *made)
+        )
 
 
 def _refuses_lists(refused: Refused) -> bool:
@@ -174,9 +191,9 @@ def _marked(
     function: CapturedFunction,
     known: dict[str, frozenset[str]],
     refused: Refused,
-    lists: frozenset[str] | None,
+    lists: _Lists | None,
 ) -> frozenset[str]:
-    """Return the nodes on the host; `lists`: in a function that has some, its `compiled_lists`."""
+    """Return the nodes on the host; `lists`: in a function that has some, what is known of them."""
     cut, own = lists is not None, refused.get(function.name, {})
     whole = _refuses_lists(refused)
     found: set[str] = set()
@@ -198,8 +215,11 @@ def _marked(
         strange |= "string" in made and node.op != "Const"
         strange |= "variant" in made and node.op == "Const"
         strange |= "string" in made and TensorRef(node.name) in handed_out
-        if lists is not None and (whole or node.op not in CALLS) and node.name not in lists:
-            strange |= "variant" in made or any(kind == "variant" for _, kind in given)
+        if lists is not None and lists.stay(function, node):
+            strange = True
+        elif lists is not None and (whole or node.op not in CALLS):
+            touches = "variant" in made or any(kind == "variant" for _, kind in given)
+            strange |= touches and node.name not in lists.compiled
         # What a branch gives in place of a value that nobody uses may have no shape.
         strange |= cut and node.op == "FakeParam"
         strange |= node.op not in TAKES_TEXT and any(map(_is_text, node.attributes.values()))

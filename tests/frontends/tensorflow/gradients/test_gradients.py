@@ -64,13 +64,29 @@ def test_programs_in_turn(name, way):
     _check(name, way)
 
 
-@pytest.mark.parametrize(("name", "way"), [("loop in rnn in call", "outside 1")])
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("loop in rnn in call", "outside 1"),
+        ("array in loop in cond", "outside 1"),
+        ("scan in loop in loop", "outside 1"),
+        ("cond in rnn in loop", "outside 1"),
+    ],
+)
 def test_nests(name, way):
     _check_nest(name, way)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "way"), [("cond in loop in loop", "outside 2")])
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("cond in loop in loop", "outside 2"),
+        ("loop in cond in loop", "inside 2"),
+        ("call in loop in loop", "between 2"),
+        ("loop in loop in cond", "graph 2"),
+    ],
+)
 def test_nests_in_turn(name, way):
     _check_nest(name, way)
 
