@@ -89,6 +89,7 @@ TEST_SHARE = {
     "frontends/tensorflow/programs/test_augmentation.py": 4,
     "frontends/tensorflow/programs/test_computed_sizes.py": 4,
     "frontends/tensorflow/programs/test_layers.py": 6,
+    "frontends/tensorflow/programs/test_nested_loops.py": 2,
     "frontends/tensorflow/programs/test_open_sizes.py": 2,
     "frontends/tensorflow/programs/test_optimizers.py": 8,
     "frontends/tensorflow/programs/test_ragged_sparse.py": 4,

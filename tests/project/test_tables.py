@@ -69,6 +69,7 @@ REASONS = {
         "these rows, and a graph may be copied, kept and run when the function is gone"
     },
     "frontends/tensorflow/launch_op.py": {"_libraries": ONCE},
+    "frontends/tensorflow/list_forms.py": {"_converter": "a row for each element type"},
     "frontends/tensorflow/lowering/rules.py": {"family": "a row for each family of ops"},
     "frontends/torch/graphs.py": {
         "_listeners": "a list for each block that records graphs and is entered"

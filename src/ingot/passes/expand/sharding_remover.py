@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from ingot.hlo.computation import comes_before
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.semantics.custom_calls import ORDER, is_annotation, is_note
 from ingot.support.records import record
 
-_NOT_RUN = frozenset({"parameter", "constant", "get-tuple-element", "tuple"})
+_NOT_RUN = ops_with(Trait.LEAF, also=("tuple",))
 """Ops that have no time at which they run."""
 
 

@@ -151,7 +151,7 @@ class World:
     [([0, None, 2], "NOT_FOUND"), ([2, 0, 2], "TWICE"), ([1, 2], "NOT_READY")],
 )
 def test_errors_leave_nothing_locked(monkeypatch, numbers, problem):
-    world = World(numbers)
+    world = World(numbers, written=[0] if problem == "TWICE" else [])
     world.variables[1].is_initialized = 0
     if problem == "TWICE":
         world.variables[1].is_initialized = 1
@@ -159,6 +159,14 @@ def test_errors_leave_nothing_locked(monkeypatch, numbers, problem):
     code = capi.FAILED_PRECONDITION if problem == "NOT_FOUND" else capi.INVALID_ARGUMENT
     assert world.status == [code, getattr(variable_code, problem)]
     assert world.ran == []
+    assert world.is_balanced()
+
+
+def test_a_variable_that_is_read_twice_is_locked_once(monkeypatch):
+    world = World([2, 0, 2])
+    assert world.attempt(monkeypatch) == DONE
+    assert len(world.ran) == 1
+    assert world.call.data[0] == world.call.data[2] == world.tensor(2).buffer.data
     assert world.is_balanced()
 
 
