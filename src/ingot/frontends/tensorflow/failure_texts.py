@@ -26,6 +26,9 @@ from ingot.frontends.tensorflow.specialisation import COMPUTED_VALUE
 from ingot.frontends.tensorflow.variables import CALLS, READS, is_stateful
 
 _ASSERT = "Assert"
+_CHECK = "error[INGOT0505]"
+"""The code of checks at run time. A call that Ingot refuses to lower is not made again: kernels of
+TensorFlow's end the process over some operands of a wrong rank (`lowering.ranks`)."""
 _ASSERTION = re.compile(r"assertion failed: .*?(?=\n  op: |\n\s*\[\[|\Z)", re.DOTALL)
 _OP = re.compile(r"^  op: (\w+) \(node '([^']*)'\)$", re.MULTILINE)
 _AROUND = re.compile(
@@ -53,7 +56,7 @@ def with_words(message: str, definition: Any, inputs: Sequence[Any]) -> str:
         inputs: the flat inputs of the call.
     """
     named = _OP.search(message)
-    if CANNOT_RUN not in message or named is None:
+    if CANNOT_RUN not in message or _CHECK not in message or named is None:
         return message
     ours = _ASSERTION.search(message)
     for check in _checks(definition, named[1], named[2]):
