@@ -52,7 +52,7 @@ settings.load_profile("ingot")
 
 TEST_SHARE = {
     "accuracy/test_accuracy.py": 3,
-    "client/test_depth.py": 4,
+    "client/test_depth.py": 8,
     "cpu/contraction/test_byte_products.py": 2,
     "cpu/contraction/test_product.py": 2,
     "cpu/contraction/test_product_types.py": 2,
@@ -75,9 +75,9 @@ TEST_SHARE = {
     "evaluator/test_random_modules.py": 3,
     "formats/test_stablehlo_programs.py": 4,
     "frontends/jax/test_programs.py": 4,
-    "frontends/jax/test_processes.py": 3,  # three processes each
+    "frontends/jax/test_processes.py": 4,  # three processes each
     "frontends/jax/test_sharded_training.py": 11,  # two processes of two devices
-    "frontends/tensorflow/clustering/test_programs.py": 5,
+    "frontends/tensorflow/clustering/test_programs.py": 8,
     "frontends/tensorflow/gradients/test_gradients.py": 2,
     "frontends/tensorflow/keras/test_rows.py": 30,
     "frontends/tensorflow/lowering/test_elementwise.py": 3,
@@ -88,10 +88,11 @@ TEST_SHARE = {
     "frontends/tensorflow/lowering/test_tensors.py": 2,
     "frontends/tensorflow/programs/test_augmentation.py": 4,
     "frontends/tensorflow/programs/test_computed_sizes.py": 4,
-    "frontends/tensorflow/programs/test_layers.py": 6,
+    "frontends/tensorflow/programs/test_dropped_functions.py": 2,
+    "frontends/tensorflow/programs/test_layers.py": 10,
     "frontends/tensorflow/programs/test_nested_loops.py": 2,
     "frontends/tensorflow/programs/test_open_sizes.py": 2,
-    "frontends/tensorflow/programs/test_optimizers.py": 8,
+    "frontends/tensorflow/programs/test_optimizers.py": 14,
     "frontends/tensorflow/programs/test_ragged_sparse.py": 4,
     "frontends/tensorflow/programs/test_refused_ops.py": 3,
     "frontends/tensorflow/programs/test_small_images.py": 2,
@@ -105,6 +106,7 @@ TEST_SHARE = {
     "frontends/torch/test_data_sizes.py": 4,
     "frontends/torch/test_dynamic.py": 4,
     "frontends/torch/test_elementwise.py": 4,
+    "frontends/torch/test_guarded_sizes.py": 2,
     "frontends/torch/test_indexing.py": 2,
     "frontends/torch/test_linear_algebra.py": 2,
     "frontends/torch/test_models.py": 4,
@@ -112,7 +114,7 @@ TEST_SHARE = {
     "frontends/torch/test_opinfo.py": 260,
     "frontends/torch/test_quantization.py": 4,
     "frontends/torch/test_random.py": 2,
-    "frontends/torch/test_recompilations.py": 2,
+    "frontends/torch/test_recompilations.py": 4,
     "frontends/torch/test_recurrent.py": 4,
     "frontends/torch/test_special_functions.py": 4,
     "frontends/torch/test_symbolic_space.py": 4,
@@ -137,6 +139,7 @@ TEST_SHARE = {
     "runtime/foreign/test_jax_linalg.py": 4,
     "runtime/foreign/test_lapack.py": 4,
     "runtime/foreign/test_lapack_lanes.py": 2,
+    "support/test_interning.py": 8,
 }
 """Generated tables: `make test` runs one case in so many, `make test-all` each."""
 
