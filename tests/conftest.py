@@ -78,7 +78,7 @@ TEST_SHARE = {
     "frontends/jax/test_processes.py": 4,  # three processes each
     "frontends/jax/test_sharded_training.py": 11,  # two processes of two devices
     "frontends/tensorflow/clustering/test_programs.py": 8,
-    "frontends/tensorflow/gradients/test_gradients.py": 2,
+    "frontends/tensorflow/gradients/test_gradients.py": 5,
     "frontends/tensorflow/keras/test_rows.py": 30,
     "frontends/tensorflow/lowering/test_elementwise.py": 3,
     "frontends/tensorflow/lowering/test_families.py": 2,
