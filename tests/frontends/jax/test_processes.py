@@ -46,38 +46,30 @@ def start_one(name: str, index: int, *arguments: object, **more: str) -> subproc
     )
 
 
+def expect_done(running: list[subprocess.Popen[str]]) -> None:
+    try:
+        for each in running:
+            output, errors = each.communicate(timeout=LIMIT)
+            assert output == "done\n", errors[-4000:]
+    finally:
+        for each in running:
+            each.kill()
+
+
 def test_two_processes_of_two_devices() -> None:
-    for each in start("collectives.py", 2):
-        output, errors = each.communicate(timeout=LIMIT)
-        assert output == "done\n", errors[-4000:]
+    expect_done(start("collectives.py", 2))
 
 
 def test_four_processes() -> None:
-    for each in start("collectives.py", 4):
-        output, errors = each.communicate(timeout=LIMIT)
-        assert output == "done\n", errors[-4000:]
+    expect_done(start("collectives.py", 4))
 
 
 def test_arrays_move_to_devices_of_other_processes() -> None:
-    running = start("transfers.py", 2)
-    try:
-        for each in running:
-            output, errors = each.communicate(timeout=LIMIT)
-            assert output == "done\n", errors[-4000:]
-    finally:
-        for each in running:
-            each.kill()
+    expect_done(start("transfers.py", 2))
 
 
 def test_one_process_computes_alone_with_what_all_have() -> None:
-    running = start("alone.py", 2)
-    try:
-        for each in running:
-            output, errors = each.communicate(timeout=LIMIT)
-            assert output == "done\n", errors[-4000:]
-    finally:
-        for each in running:
-            each.kill()
+    expect_done(start("alone.py", 2))
 
 
 FAULTS = {
@@ -118,9 +110,7 @@ def test_processes_on_different_cpus() -> None:
         start_one("collectives.py", index, 2, address, INGOT_CPU_LEVEL=level)
         for index, level in enumerate(("avx2", "auto"))
     ]
-    for each in running:
-        output, errors = each.communicate(timeout=LIMIT)
-        assert output == "done\n", errors[-4000:]
+    expect_done(running)
 
 
 def wrapper(folder: Path) -> Path:
