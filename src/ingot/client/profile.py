@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from ingot.client.timings import Site, Timings
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import bare_sizes
 from ingot.hlo.instruction import Instruction
 from ingot.runtime.recording import recorder
 from ingot.runtime.records import PROGRAM
@@ -235,9 +235,7 @@ def sizes_of(source: Module, arguments: Sequence[Any]) -> dict[str, int]:
 
     found: dict[str, int] = {}
     for (_, shape), given in zip(parameter_leaves(source), map(np.shape, arguments), strict=False):
-        for size, value in zip(shape.dims, given, strict=False):
-            if isinstance(size, Dim) and size.is_symbol:
-                found[size.text] = value
+        found.update(bare_sizes(shape.dims, given))
     return found
 
 

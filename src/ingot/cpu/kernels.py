@@ -30,7 +30,6 @@ from ingot.cpu.library import (
 )
 from ingot.cpu.strategies.plans import CodePlan, LoopCode, loop_code
 from ingot.cpu.strategies.table import Planned, plan_kernel
-from ingot.cpu.strategies.text import plan_text
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.host.program_kernels import ProgramKernels
@@ -38,7 +37,6 @@ from ingot.host.unsupported import with_origin
 from ingot.kernel.ir import Kernel, LoopKernel, general_kernel
 from ingot.kernel.schedule.decide import Refusal, decide_loops
 from ingot.kernel.schedule.loop_schedule import LoopSchedule
-from ingot.kernel.schedule.verifier import verify_schedule
 from ingot.kernel.verifier import verify_kernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
@@ -48,7 +46,11 @@ from ingot.llvm.optimization import PLAIN, SIMPLE, Optimization
 from ingot.llvm.target import TargetSpec
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.later import Later, usable_cpus
+from ingot.support.lazy import function_at_home
 from ingot.support.recent import RecentTable
+
+verify_schedule = function_at_home("ingot.kernel.schedule.verifier", "verify_schedule")
+plan_text = function_at_home("ingot.cpu.strategies.text", "plan_text")
 
 MODULE_WEIGHT = 150
 """Least work of a module, in the units of plans' weights: less is not worth a module of its own."""

@@ -28,7 +28,7 @@ from ingot.evaluator.dynamic import declared, is_dynamic, sized
 from ingot.evaluator.registry import Array, Context, Rule, RunState, Value, rule_of
 from ingot.evaluator.stored import plain, with_storage
 from ingot.hlo.computation import Computation, has_side_effect
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import bare_sizes
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import FAMILIES
@@ -213,9 +213,7 @@ def _bare_sizes(shape: Shape, value: Value) -> Iterator[tuple[str, int]]:
     """Yield the sizes that are a whole dimension of `shape`, and their numbers in `value`."""
     for path, leaf in shape.leaves():
         if leaf.is_array and not leaf.is_static:
-            for size, number in zip(leaf.dims, np.shape(_at(value, path)), strict=False):
-                if isinstance(size, Dim) and size.is_symbol:
-                    yield size.text, number
+            yield from bare_sizes(leaf.dims, np.shape(_at(value, path)))
 
 
 def _at(value: Any, path: tuple[int, ...]) -> Any:

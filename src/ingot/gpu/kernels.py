@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from ingot.gpu.compiler import GpuKernel, emit_kernel, open_module
 from ingot.gpu.machine import GpuMachine, machine_of
 from ingot.gpu.schedule.decide import schedule_kernel
-from ingot.gpu.schedule.text import schedule_text
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
@@ -25,6 +24,9 @@ from ingot.llvm.jit import assembly
 from ingot.llvm.machine_model import Roofline
 from ingot.passes.buffers.packing import aligned
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.lazy import function_at_home
+
+schedule_text = function_at_home("ingot.gpu.schedule.text", "schedule_text")
 
 
 class GpuKernelSet(ProgramKernels):

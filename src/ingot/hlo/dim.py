@@ -405,6 +405,13 @@ def symbols_of(sizes: Iterable[int | Dim]) -> frozenset[str]:
     return found
 
 
+def bare_sizes(sizes: Iterable[int | Dim], numbers: Iterable[int]) -> Iterator[tuple[str, int]]:
+    """Yield the names in `sizes` that are a whole dimension, with their values in `numbers`."""
+    for size, number in zip(sizes, numbers, strict=False):
+        if isinstance(size, Dim) and size.is_symbol:
+            yield size.text, number
+
+
 _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "floordiv": lambda left, right: left // max(right, 1),
     "mod": lambda left, right: left % max(right, 1),

@@ -109,8 +109,6 @@ class LoadedExecutable(Handle):
         """All devices that run the program, of any process."""
         self.idle_executions: list[Any] = []
         """Records of finished executions on several devices, for later ones (`multi_device`)."""
-        self.is_known = False
-        """Whether the first execution has begun: before it processes compare their programs."""
         self.turns: object = None
         """The owner of `parts`."""
         local = [device for device in self.devices if device.is_addressable]

@@ -97,7 +97,6 @@ class Execution:
         A program without collectives is not compared: a process may run it alone, to print a mean.
         """
         executable, known = self._executable, self._executable.client.known_programs
-        executable.is_known = True
         if executable.exchanges and executable.digest not in known:
             known.add(executable.digest)
             self._parts.rendezvous.greet(is_wanted=True)
@@ -168,7 +167,6 @@ class MultiDeviceExecutions:
         self._running = [execution for execution in self._running if not execution.is_over()]
         idle = executable.idle_executions
         execution = idle.pop() if idle else Execution(self._native, executable)
-        if not executable.is_known:
-            execution.greet()
+        execution.greet()
         self._running.append(execution)
         return execution.queue(args)

@@ -14,14 +14,14 @@ from ingot.cpu.emit.template import Template
 from ingot.cpu.library.parts import LibraryKernel
 from ingot.cpu.strategies.plans import DriverCode, LoopCode, ScheduledCode
 from ingot.cpu.strategies.table import Plan, Planned
-from ingot.kernel.schedule.text import fields_text, schedule_text
+from ingot.kernel.schedule.text import fields_text, refusals, schedule_text
 from ingot.support.diagnostics import InternalError
 
 
 def plan_text(planned: Planned) -> str:
     """Return how a kernel runs, several lines."""
-    refused = [f"  not {name}: {reason}" for name, reason in planned.refused]
-    return "\n".join((_plan(planned.strategy, planned.plan).rstrip(), *refused)) + "\n"
+    plan = _plan(planned.strategy, planned.plan).rstrip()
+    return "\n".join((plan, *refusals(planned.refused))) + "\n"
 
 
 def _plan(strategy: str, plan: Plan) -> str:

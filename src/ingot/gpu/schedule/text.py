@@ -12,13 +12,13 @@ from textwrap import indent
 
 from ingot.gpu.schedule.strategies import GpuSchedule
 from ingot.kernel.ir import Kernel
-from ingot.kernel.schedule.text import fields_text
+from ingot.kernel.schedule.text import fields_text, refusals
 from ingot.kernel.text import kernel_text
 
 
 def schedule_text(kernel: Kernel, schedule: GpuSchedule) -> str:
     """Return the text of the schedule of a kernel, several lines."""
-    return "\n".join((*_launches(kernel, schedule), *_refused(schedule))) + "\n"
+    return "\n".join((*_launches(kernel, schedule), *refusals(schedule.refused))) + "\n"
 
 
 def _launches(kernel: Kernel, schedule: GpuSchedule) -> Iterator[str]:
@@ -28,8 +28,3 @@ def _launches(kernel: Kernel, schedule: GpuSchedule) -> Iterator[str]:
         yield f"{head}: {stage.blocks} blocks of {stage.threads} threads{widths}"
         if stage.kernel is not kernel:
             yield indent(kernel_text(stage.kernel).rstrip(), "  ")
-
-
-def _refused(schedule: GpuSchedule) -> Iterator[str]:
-    for name, reason in schedule.refused:
-        yield f"  not {name}: {reason}"

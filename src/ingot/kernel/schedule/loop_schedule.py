@@ -288,3 +288,16 @@ class LoopSchedule:
         if isinstance(self.strategy, SquareTiles | JoinedRows):
             return (*own, self.strategy.axis)
         return own
+
+
+def unit_axes(kernel: LoopKernel, schedule: LoopSchedule) -> tuple[tuple[Axis, ...], set[Axis]]:
+    """Return the axes that units are made of, and those of them that a unit has a block of."""
+    strategy, grid = schedule.strategy, kernel.grid
+    if isinstance(strategy, RowNest):
+        inner = {*strategy.axes[1:], schedule.vector_axis}
+        return tuple(axis for axis in grid if axis not in inner), {strategy.axes[0]}
+    if isinstance(strategy, GatheredRows):
+        return grid[:-1], {grid[-2]}
+    if isinstance(strategy, StagedUpdates) and strategy.row is not None:
+        grid = tuple(axis for axis in grid if axis != strategy.row)
+    return grid, set(schedule.blocked_axes)

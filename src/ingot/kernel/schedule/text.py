@@ -19,7 +19,7 @@ Invariant: equal schedules of equal kernels have equal texts and different ones 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from textwrap import indent
 from typing import Any, cast
@@ -28,12 +28,11 @@ from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.gathers import Gather
 from ingot.kernel.schedule.loop_schedule import (
     Effort,
-    GatheredRows,
     LoopSchedule,
     Pieces,
-    RowNest,
     SplitReduction,
     Strategy,
+    unit_axes,
 )
 from ingot.kernel.schedule.shares import IN_ORDER
 from ingot.kernel.text import kernel_text
@@ -56,6 +55,11 @@ def fields_text(name: str, schedule: Any) -> str:
         schedule: a record (`support.records`).
     """
     return " ".join((name, *_fields(schedule, ())))
+
+
+def refusals(refused: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a line for each strategy that refused a kernel, with its reason."""
+    return [f"  not {name}: {reason}" for name, reason in refused]
 
 
 def _head(strategy: Strategy) -> str:
@@ -81,7 +85,7 @@ def _value(value: Any) -> str:
 
 
 def _loops(kernel: LoopKernel, schedule: LoopSchedule) -> Iterator[str]:
-    blocked = _blocked(kernel, schedule)
+    _, blocked = unit_axes(kernel, schedule)
     yield f"chunk < {schedule.chunks}, each {schedule.grain} of {schedule.units} units"
     for axis in kernel.grid:
         text = f"grid {axis.name} < {axis.extent}"
@@ -98,14 +102,6 @@ def _loops(kernel: LoopKernel, schedule: LoopSchedule) -> Iterator[str]:
             own = schedule.vector_axis is None
             yield f"{text}, vectors of {schedule.lanes[number]}" if own else text
     yield from _attributes(schedule)
-
-
-def _blocked(kernel: LoopKernel, schedule: LoopSchedule) -> tuple[Axis, ...]:
-    """Return the axes that a unit has a block of."""
-    strategy = schedule.strategy
-    if isinstance(strategy, RowNest):
-        return strategy.axes[:1]
-    return kernel.grid[-2:-1] if isinstance(strategy, GatheredRows) else schedule.blocked_axes
 
 
 def _attributes(schedule: LoopSchedule) -> Iterator[str]:

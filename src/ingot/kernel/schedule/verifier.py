@@ -6,7 +6,7 @@
 
 Example:
     >>> from ingot.hlo.dtype import F32
-    >>> from ingot.kernel.ir import Buffer, Pass
+    >>> from ingot.kernel.ir import Axis, Buffer, Pass
     >>> kernel = LoopKernel((Axis("@0", 4),), (Pass(()),), (Buffer(F32, 4, True),))
     >>> schedule = LoopSchedule(kernel.grid[0], (8,), 8, 1, 1, 1)
     >>> verify_schedule(kernel, schedule)
@@ -20,7 +20,7 @@ from typing import Any
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.kernel.ir import Axis, LoopKernel
+from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.loop_schedule import (
     GatheredRows,
     JoinedRows,
@@ -32,6 +32,7 @@ from ingot.kernel.schedule.loop_schedule import (
     StagedUpdates,
     Strategy,
     TransposedRows,
+    unit_axes,
 )
 from ingot.support.diagnostics import InternalError
 
@@ -48,19 +49,6 @@ def verify_schedule(kernel: LoopKernel, schedule: LoopSchedule) -> None:
     broken = next(_broken(kernel, schedule), None)
     if broken is not None:
         raise InternalError(f"schedule of {schedule.strategy.name}: {broken}", code="INGOT0932")
-
-
-def unit_axes(kernel: LoopKernel, schedule: LoopSchedule) -> tuple[tuple[Axis, ...], set[Axis]]:
-    """Return the axes that units are made of, and those of them that a unit has a block of."""
-    strategy, grid = schedule.strategy, kernel.grid
-    if isinstance(strategy, RowNest):
-        inner = {*strategy.axes[1:], schedule.vector_axis}
-        return tuple(axis for axis in grid if axis not in inner), {strategy.axes[0]}
-    if isinstance(strategy, GatheredRows):
-        return grid[:-1], {grid[-2]}
-    if isinstance(strategy, StagedUpdates) and strategy.row is not None:
-        grid = tuple(axis for axis in grid if axis != strategy.row)
-    return grid, set(schedule.blocked_axes)
 
 
 Broken = Iterator[str]
