@@ -97,6 +97,12 @@ def cosine_tail(z):
     return (mp.cos(x) - 1 + x * x / 2) / x**4
 
 
+def hyperbolic_cosine(z):
+    """(cosh(x) - 1) / x^2 as a function of z = x^2."""
+    x = mp.sqrt(small(z))
+    return (mp.cosh(x) - 1) / x**2
+
+
 ERF_MAP = mp.mpf("2.5")
 
 
@@ -154,6 +160,8 @@ FITS = {
     "tanh f32": (tanh_rest, 0, mp.mpf("0.7") ** 2 * mp.mpf("1.001"), 2, tanh_weight),
     "tanh f64": (odd(mp.tanh), 0, (mp.log(2) / 4) ** 2 * mp.mpf("1.001"), 5, small),
     "sinh f64": (odd(mp.sinh), 0, 1, 6, small),
+    "sinh f32": (odd(mp.sinh), 0, LN2H**2, 2, small),
+    "cosh f32": (hyperbolic_cosine, 0, LN2H**2, 2, small),
     "asinh f64": (odd(mp.asinh), 0, "0.2501", 12, small),
     "erf small f64": (
         lambda z: mp.erf(mp.sqrt(z + TINY)) / mp.sqrt(z + TINY) - 1,

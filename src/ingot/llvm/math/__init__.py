@@ -48,7 +48,8 @@ BOTH, NEITHER = (F32, F64), ()
 class MathFunction:
     """One function: its formula over `MathEmitter`, its arity, its error bounds.
 
-    `wide`: f32 operands are computed in f64 and rounded, for functions that are rarely hot.
+    `in_double`: the formula of f32 operands where it is computed in f64 and rounded, which costs
+    less than to carry rounding errors along; the f64 formula, or a shorter one.
     `called`: the element types for which it is a subroutine (`math.called`): those whose formula is
     so long that a call costs little in comparison, and that LLVM compiles slowly.
     """
@@ -58,7 +59,7 @@ class MathFunction:
     ulp_f32: float
     ulp_f64: float
     arity: int = 1
-    wide: bool = False
+    in_double: Formula | None = None
     called: tuple[Type, ...] = BOTH
 
     def __call__(self, f: FunctionBuilder, *args: Value, fma: bool = True) -> Value:
@@ -77,11 +78,11 @@ class MathFunction:
     def in_place(self, f: FunctionBuilder, *args: Value, fma: bool) -> tuple[Value]:
         """Emit the formula."""
         type = args[0].type
-        if not (self.wide and type.element is F32):
+        if self.in_double is None or type.element is F64:
             return (self.formula(MathEmitter(f, type, fma), *args),)
         double = type.with_element(F64)
         widened = [f.fpext(arg, double) for arg in args]
-        return (f.fptrunc(self.formula(MathEmitter(f, double, fma), *widened), type),)
+        return (f.fptrunc(self.in_double(MathEmitter(f, double, fma), *widened), type),)
 
 
 _FUNCTIONS = (
@@ -93,12 +94,12 @@ _FUNCTIONS = (
     MathFunction("log-plus-one", logarithm.log_plus_one, 0.9, 0.9),
     MathFunction("sine", trigonometric.sine, 1.7, 0.9),
     MathFunction("cosine", trigonometric.cosine, 1.7, 0.9),
-    MathFunction("tan", trigonometric.tan, 0.51, 1.1, wide=True),
+    MathFunction("tan", trigonometric.tan, 0.51, 1.1, in_double=trigonometric.tan),
     MathFunction("erf", error_function.erf, 1.7, 1.3),
     MathFunction("erfc", error_function.erfc, 2.5, 2.4),
     MathFunction("power", power.power, 0.6, 0.9, arity=2),
     MathFunction("atan2", inverse.atan2, 1.6, 1.7, arity=2),
-    MathFunction("cbrt", power.cbrt, 0.51, 0.7, wide=True),
+    MathFunction("cbrt", power.cbrt, 0.51, 0.7, in_double=power.cbrt),
     MathFunction("sqrt", power.sqrt, 0.5, 0.5, called=NEITHER),
     MathFunction("rsqrt", power.rsqrt, 1.5, 1.5, called=NEITHER),
     MathFunction("remainder", remainder, 0.0, 0.0, arity=2),
@@ -108,14 +109,14 @@ _FUNCTIONS = (
     MathFunction(
         "round-nearest-afz", rounding.round_nearest_away_from_zero, 0.0, 0.0, called=NEITHER
     ),
-    MathFunction("asin", inverse.asin, 0.51, 1.2, wide=True),
-    MathFunction("acos", inverse.acos, 0.51, 1.2, wide=True),
+    MathFunction("asin", inverse.asin, 0.51, 1.2, in_double=inverse.asin),
+    MathFunction("acos", inverse.acos, 0.51, 1.2, in_double=inverse.acos),
     MathFunction("atan", inverse.atan, 1.4, 1.7),
-    MathFunction("sinh", exponential.sinh, 0.51, 1.8, wide=True),
-    MathFunction("cosh", exponential.cosh, 0.51, 1.5, wide=True),
-    MathFunction("asinh", logarithm.asinh, 0.51, 1.9, wide=True),
-    MathFunction("acosh", logarithm.acosh, 0.51, 1.1, wide=True),
-    MathFunction("atanh", logarithm.atanh, 0.51, 2.0, wide=True),
+    MathFunction("sinh", exponential.sinh, 0.51, 1.8, in_double=exponential.sinh_of_single),
+    MathFunction("cosh", exponential.cosh, 0.51, 1.5, in_double=exponential.cosh_of_single),
+    MathFunction("asinh", logarithm.asinh, 0.51, 1.9, in_double=logarithm.asinh_of_single),
+    MathFunction("acosh", logarithm.acosh, 0.51, 1.1, in_double=logarithm.acosh_of_single),
+    MathFunction("atanh", logarithm.atanh, 0.51, 2.0, in_double=logarithm.atanh_of_single),
 )
 
 MATH: dict[str, MathFunction] = {function.name: function for function in _FUNCTIONS}

@@ -264,3 +264,33 @@ def cosh(m: MathEmitter, x: Value) -> Value:
     """Return the hyperbolic cosine (f64)."""
     half = scaled_exp(m, m.abs(x), -1)
     return m.add(half, m.div(m.c(0.25), half))
+
+
+def sinh_of_single(m: MathEmitter, x: Value) -> Value:
+    """Return the hyperbolic sine of an f32 in f64."""
+    even, odd, (more, less) = _hyperbolic_parts(m, m.abs(x))
+    return m.copysign(m.fma(even, less, m.mul(odd, more)), x)
+
+
+def cosh_of_single(m: MathEmitter, x: Value) -> Value:
+    """Return the hyperbolic cosine of an f32 in f64."""
+    even, odd, (more, less) = _hyperbolic_parts(m, m.abs(x))
+    return m.fma(even, more, m.mul(odd, less))
+
+
+def _hyperbolic_parts(m: MathEmitter, a: Value) -> tuple[Value, Value, tuple[Value, Value]]:
+    """Return (cosh r, sinh r, (cosh of n ln2, sinh of n ln2)) with a = n ln2 + r (f64).
+
+    The formulas of sums make of them cosh a and sinh a, without a division, and without digits
+    lost where n is 0.
+    """
+    # No f32 has a finite result above 90.
+    a = m.at_most(a, 100.0)
+    n, k = m.round_product(a, LOG2_E)
+    r = m.fma(n, m.c(-LN2), a)
+    z = m.mul(r, r)
+    even = m.fma(m.polynomial(z, rows.SINGLE_COSH), z, m.c(1.0))
+    odd = m.fma(m.mul(m.polynomial(z, rows.SINGLE_SINH), z), r, r)
+    half = m.power_of_two(m.builder.sub(k, m.i(1)))
+    half_inverse = m.power_of_two(m.builder.sub(m.i(-1), k))
+    return even, odd, (m.add(half, half_inverse), m.sub(half, half_inverse))

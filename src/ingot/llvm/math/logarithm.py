@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from ingot.llvm.math import coefficients as rows
 from ingot.llvm.math.emitter import INFINITY, NAN, MathEmitter
-from ingot.llvm.math.exponential import LN2_HIGH_F64, LN2_LOW_F64
+from ingot.llvm.math.exponential import LN2, LN2_HIGH_F64, LN2_LOW_F64
 from ingot.llvm.values import Value
 
 # Bits of the start of the mantissa's interval: 2/3 (f32), 1/sqrt2 (f64).
 _START_F32, _START_F64 = 0x3F2AAAAB, 0x3FE6A09E667F3BCD
 _LN2_HIGH_F32, _LN2_LOW_F32 = 0.693359375, -2.12194440e-4
+_SMALL_SINGLE = 2.0**-10
+"""Up to here two terms of the series of asinh and atanh suffice for an f32."""
 
 
 def split_exponent(m: MathEmitter, x: Value) -> tuple[Value, Value]:
@@ -88,6 +90,44 @@ def _log_plus_one_finite(m: MathEmitter, high: Value, low: Value | None) -> Valu
         error = m.add(error, low)
     # No sum of 1 and a number of the type above -1 is denormal.
     return assemble(m, *split_normal(m, total), m.div(error, total))
+
+
+def log2_of_single(m: MathEmitter, x: Value) -> Value:
+    """Return the binary logarithm (f64) with a relative error of 2^-35; x a positive normal."""
+    k, f = split_normal(m, x)
+    return m.fma(m.polynomial(f, rows.SINGLE_LOG2), f, k)
+
+
+def asinh_of_single(m: MathEmitter, x: Value) -> Value:
+    """Return the inverse hyperbolic sine of an f32 in f64: log(a + sqrt(a^2 + 1))."""
+    a = m.abs(x)
+    z = m.mul(x, x)
+    root = m.sqrt(m.add(z, m.c(1.0)))
+    large = m.mul(log2_of_single(m, m.add(a, root)), m.c(LN2))
+    # The sum has an error of 2^-53, which is too much of so small a result.
+    small = m.fma(m.mul(z, m.c(rows.ASINH_F64[0])), a, a)
+    result = m.select(m.compare("ogt", a, _SMALL_SINGLE), large, small)
+    return m.copysign(m.select(m.compare("olt", a, INFINITY), result, a), x)
+
+
+def acosh_of_single(m: MathEmitter, x: Value) -> Value:
+    """Return the inverse hyperbolic cosine of an f32 in f64, NaN below one."""
+    # The product is exact, so near one the sum is 1 + sqrt(2 (x - 1)) to the last bits.
+    root = m.sqrt(m.mul(m.sub(x, m.c(1.0)), m.add(x, m.c(1.0))))
+    result = m.mul(log2_of_single(m, m.add(x, root)), m.c(LN2))
+    result = m.select(m.compare("olt", x, INFINITY), result, x)
+    return m.select(m.compare("ult", x, 1.0), NAN, result)
+
+
+def atanh_of_single(m: MathEmitter, x: Value) -> Value:
+    """Return the inverse hyperbolic tangent of an f32 in f64, infinite at one, NaN beyond."""
+    a = m.abs(x)
+    ratio = m.div(m.add(m.c(1.0), a), m.sub(m.c(1.0), a))
+    large = m.mul(log2_of_single(m, ratio), m.c(LN2 / 2))
+    small = m.fma(m.mul(m.mul(a, a), m.c(1 / 3)), a, a)
+    result = m.select(m.compare("ogt", a, _SMALL_SINGLE), large, small)
+    result = m.select(m.compare("oeq", a, 1.0), INFINITY, result)
+    return m.copysign(m.select(m.compare("ugt", a, 1.0), NAN, result), x)
 
 
 def asinh(m: MathEmitter, x: Value) -> Value:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ingot.llvm.math import coefficients as rows
 from ingot.llvm.math.emitter import INFINITY, NAN, MathEmitter
 from ingot.llvm.math.exponential import reduce, scale
-from ingot.llvm.math.logarithm import split_exponent, split_normal
+from ingot.llvm.math.logarithm import log2_of_single, split_exponent
 from ingot.llvm.types import F64
 from ingot.llvm.values import Value
 
@@ -33,11 +33,10 @@ def _power_f32(m: MathEmitter, a: Value, y: Value) -> Value:
     wide = m.over(F64)
     # A finite exponent, so that log2 1 = 0 times it is 0; no f32 but 1 has a smaller logarithm.
     exponent = m.builder.fpext(m.clamp(y, -1e30, 1e30), wide.type)
-    k, f = split_normal(wide, m.builder.fpext(a, wide.type))
-    log2 = wide.fma(wide.polynomial(f, rows.POWER_LOG2), f, k)
+    log2 = log2_of_single(wide, m.builder.fpext(a, wide.type))
     t = wide.clamp(wide.mul(log2, exponent), -180.0, 160.0)
     n, integer = wide.round_product(t, 1.0)
-    p = wide.polynomial(wide.sub(t, n), rows.POWER_EXP2)
+    p = wide.polynomial(wide.sub(t, n), rows.SINGLE_EXP2)
     shifted = wide.builder.shl(integer, wide.i(52))
     result = wide.from_bits(wide.builder.add(wide.bits(p), shifted))
     return m.builder.fptrunc(result, m.type)
