@@ -91,6 +91,10 @@ def packed_blocks(
 ) -> tuple[int, int]:
     """Return the blocks of a packed rhs: cut columns first, which costs nothing to pack.
 
+    Rows are cut below the least number last. Cut before columns became one panel, 130x1000x512 took
+    1.1 times as long, 130x1000x600 1.06, 250x700x520 1.03 (sizes m x k x n, Sapphire Rapids, one
+    thread, 2026-11-30).
+
     Where rows are packed too, they are cut first while there are many: it costs more to pack them
     again for fewer columns. Once there are some units, none has fewer rows and columns than
     `least`. The extents are those of batch, m, n and k.
@@ -110,10 +114,12 @@ def packed_blocks(
             n_block = multiple(n_block // 2, columns)
         elif are_enough:
             break
-        elif m_block > packed_rows:
+        elif m_block >= 2 * packed_rows:
             m_block //= 2
         elif n_block > columns:
             n_block = columns
+        elif m_block > packed_rows:
+            m_block //= 2
         else:
             break
     return m_block, n_block
