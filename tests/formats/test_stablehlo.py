@@ -248,6 +248,52 @@ def test_chlo_ops_are_native_or_rewritten_by_mlir() -> None:
     np.testing.assert_array_equal(places, [1, 3])
 
 
+RAGGED = """
+    %c = stablehlo.composite "chlo.ragged_dot" %x, %y, %n {{
+      decomposition = @f, composite_attributes = {{
+        lhs_batch_dims = dense<> : tensor<0xi64>, rhs_batch_dims = dense<> : tensor<0xi64>,
+        lhs_contracting_dims = {contracting}, rhs_contracting_dims = dense<1> : tensor<1xi64>,
+        lhs_ragged_dims = dense<0> : tensor<1xi64>, rhs_group_dims = dense<0> : tensor<1xi64>
+    }}}} : (tensor<6x3xf32>, tensor<2x3x4xf32>, tensor<2xi32>) -> tensor<6x4xf32>
+    return %c : tensor<6x4xf32>"""
+RAGGED_OP = """
+    %c = "chlo.ragged_dot"(%x, %y, %n) {
+      ragged_dot_dimension_numbers = #chlo.ragged_dot<
+        lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1],
+        lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>
+    } : (tensor<6x3xf32>, tensor<2x3x4xf32>, tensor<2xi32>) -> tensor<6x4xf32>
+    return %c : tensor<6x4xf32>"""
+RAGGED_DECOMPOSITION = """
+  func.func private @f(%x: tensor<6x3xf32>, %y: tensor<2x3x4xf32>, %n: tensor<2xi32>)
+      -> tensor<6x4xf32> {
+    %c = stablehlo.constant dense<0.0> : tensor<6x4xf32>
+    return %c : tensor<6x4xf32>
+  }"""
+RAGGED_TYPES = "(%x: tensor<6x3xf32>, %y: tensor<2x3x4xf32>, %n: tensor<2xi32>) -> tensor<6x4xf32>"
+
+
+@pytest.mark.parametrize("body", [RAGGED.format(contracting="dense<1> : tensor<1xi64>"), RAGGED_OP])
+def test_ragged_dots_are_one_op(body: str) -> None:
+    module = function(RAGGED_TYPES, body, RAGGED_DECOMPOSITION)
+    assert module.entry.root.opcode == "ragged-dot"
+    rng = np.random.default_rng(0)
+    x, y = np.float32(rng.normal(size=(6, 3))), np.float32(rng.normal(size=(2, 3, 4)))
+    found = evaluate(module, [x, y, np.int32([2, 3])])
+    expected = np.concatenate([x[:2] @ y[0], x[2:5] @ y[1], np.zeros((1, 4), np.float32)])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_ragged_dot_that_does_not_fit_is_its_decomposition() -> None:
+    body = RAGGED.format(contracting="dense<0> : tensor<1xi64>")
+    assert function(RAGGED_TYPES, body, RAGGED_DECOMPOSITION).entry.root.opcode == "call"
+
+
+def test_dimensions_of_a_ragged_dot_are_integers() -> None:
+    body = RAGGED.format(contracting='"first"')
+    with pytest.raises(ParseError, match="'lhs_contracting_dims' is .*, and not integers"):
+        function(RAGGED_TYPES, body, RAGGED_DECOMPOSITION)
+
+
 def test_custom_calls_keep_their_attributes() -> None:
     module = function(
         "(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<i32>)",

@@ -78,6 +78,18 @@ def integer_of(given: Any, key: str) -> int:
     return int(found)
 
 
+def integers_of(given: Any, key: str) -> tuple[int, ...]:
+    """Return the integers under `key` of a dictionary that MLIR itself does not check.
+
+    Raises:
+        ParseError: they are missing, or no integers (INGOT0125).
+    """
+    try:
+        return integers(given[key])
+    except (KeyError, TypeError, ValueError):
+        raise _refused(given, key, "integers") from None
+
+
 def text_of(given: Any, key: str) -> str:
     """Return the text under `key` of a dictionary that MLIR itself does not check.
 

@@ -9,14 +9,17 @@ rewrite a CHLO op (or a deprecated op of StableHLO) to ops that Ingot reads.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from ingot.formats.stablehlo.attributes import integer_of
-from ingot.formats.stablehlo.binding import legalized
+from ingot.formats.stablehlo.attributes import integer_of, integers_of
+from ingot.formats.stablehlo.binding import legalized, mlir
 from ingot.formats.stablehlo.calls import call_computation
+from ingot.formats.stablehlo.computing import dot_dimensions
 from ingot.formats.stablehlo.scope import Converter, Results, Site
 from ingot.hlo.computation import Computation
 from ingot.hlo.opdef import NoAttributes, OpDef, OpView, find, table
+from ingot.hlo.opset.dots import RaggedDotAttributes
 from ingot.hlo.opset.elementwise import AccuracyAttributes
 from ingot.hlo.opset.indexing import TopKAttributes
 from ingot.hlo.opset.transforms import ScanAttributes
@@ -25,6 +28,15 @@ from ingot.support.diagnostics import VerifyError
 _DIALECTS = ("chlo.", "mhlo.")
 # CHLO's or MHLO's name where it is not the opcode.
 _OPCODES = {"top_k": "topk"}
+# The dimensions of a ragged dot, as `RaggedDotAttributes` and a composite's attributes name them.
+_RAGGED = (
+    "lhs_batch_dims",
+    "lhs_contracting_dims",
+    "rhs_batch_dims",
+    "rhs_contracting_dims",
+    "lhs_ragged_dims",
+    "rhs_group_dims",
+)
 # The ops of CHLO that are another op here or that MLIR rewrites.
 _CHLO = """
     acos acosh asin asinh atan atanh _asin_acos_kernel bessel_i1e broadcast_add broadcast_and
@@ -33,7 +45,7 @@ _CHLO = """
     broadcast_power broadcast_remainder broadcast_select broadcast_shift_left
     broadcast_shift_right_arithmetic broadcast_shift_right_logical broadcast_subtract broadcast_xor
     broadcast_zeta conj constant_like cosh digamma erf erf_inv erfc is_inf is_neg_inf is_pos_inf
-    lgamma mulhi next_after polygamma ragged_dot sinh square tan top_k zeta
+    lgamma mulhi next_after polygamma sinh square tan top_k zeta
 """
 # Ops of StableHLO that its specification no longer has; `deprecated` has the others.
 _DEPRECATED = ("cross-replica-sum",)
@@ -51,18 +63,21 @@ def native(site: Site, name: str, attributes: dict[str, Any]) -> Results | None:
         return None
     if definition.name == "topk":
         return _topk(site, definition, attributes)
+    if definition.name == "ragged-dot":
+        return _ragged_dot(site, definition, {key: integers_of(attributes, key) for key in _RAGGED})
     if definition.attributes not in (NoAttributes, AccuracyAttributes):
         return None
-    return site.add(definition, definition.attributes()) if _takes(site, definition) else None
+    given = definition.attributes()
+    return site.add(definition, given) if _takes(site, definition, given) else None
 
 
-def _takes(site: Site, definition: OpDef) -> bool:
+def _takes(site: Site, definition: OpDef, attributes: Any) -> bool:
     """Whether the native op supports these operands and has the declared result."""
     if len(site.operands) != definition.arity[0] or len(site.op.results) != 1:
         return False
     shapes = tuple(operand.shape for operand in site.operands)
     try:
-        found = definition.infer(OpView(definition.name, shapes, definition.attributes()))
+        found = definition.infer(OpView(definition.name, shapes, attributes))
     except VerifyError:
         return False
     return found.compatible(site.shape)
@@ -73,6 +88,18 @@ def _topk(site: Site, definition: OpDef, attributes: dict[str, Any]) -> Results:
     given = TopKAttributes(integer_of(attributes, "k"), largest)
     made = site.emit(definition, site.operands, given, site.result_shape())
     return site.elements(made)
+
+
+def _ragged_dot(
+    site: Site, definition: OpDef, dims: Mapping[str, tuple[int, ...]]
+) -> Results | None:
+    """HLO's ragged-dot, by one vector of group sizes; None where each batch has its own.
+
+    CPUs multiply with full precision, whatever precision is asked for.
+    """
+    given = RaggedDotAttributes(**dims)
+    is_taken = site.operands[-1].shape.rank == 1 and _takes(site, definition, given)
+    return site.add(definition, given) if is_taken else None
 
 
 def _scan(site: Site) -> Results:
@@ -95,6 +122,18 @@ def _scan(site: Site) -> Results:
 def _chlo(site: Site) -> Results:
     given = {name: site.attributes[name] for name in site.attributes}
     found = native(site, site.name, given)
+    return found if found is not None else _rewritten(site, _CHLO_PASSES)
+
+
+def _chlo_ragged_dot(site: Site) -> Results:
+    """HLO's ragged-dot; else MLIR's rewrite, a masked dot."""
+    numbers = mlir().chlo.RaggedDotDimensionNumbers(site.attributes["ragged_dot_dimension_numbers"])
+    dims = (
+        *dot_dimensions(numbers),
+        tuple(numbers.lhs_ragged_dimensions),
+        tuple(numbers.rhs_group_dimensions),
+    )
+    found = _ragged_dot(site, find("ragged-dot"), dict(zip(_RAGGED, dims, strict=True)))
     return found if found is not None else _rewritten(site, _CHLO_PASSES)
 
 
@@ -132,6 +171,7 @@ def _rewrite(site: Site, passes: str) -> Computation:
 
 CONVERTERS: dict[str, Converter] = {
     **{f"chlo.{name}": _chlo for name in _CHLO.split()},
+    "chlo.ragged_dot": _chlo_ragged_dot,
     "chlo.scan": _scan,
     **{f"stablehlo.{name}": _deprecated for name in _DEPRECATED},
 }

@@ -6,6 +6,8 @@ Their attributes are structures in MLIR (dimension numbers, windows) and flat in
 
 from __future__ import annotations
 
+from typing import Any
+
 from ingot.formats.stablehlo.attributes import flags, integers, name, names, pairs, structure
 from ingot.formats.stablehlo.scope import Converter, Results, Site
 from ingot.formats.stablehlo.sizes import Sizes
@@ -42,13 +44,23 @@ def _precision(site: Site) -> tuple[str, ...]:
     return () if all(one == "default" for one in found) else found
 
 
-def _dot_general(site: Site) -> Results:
-    numbers = structure(site.attributes["dot_dimension_numbers"], "DotDimensionNumbers")
-    attributes = DotAttributes(
+def dot_dimensions(numbers: Any) -> tuple[tuple[int, ...], ...]:
+    """Return lhs batch, lhs contracting, rhs batch, rhs contracting dimensions of MLIR's numbers.
+
+    That is the order of the fields of `DotAttributes`.
+    """
+    return (
         tuple(numbers.lhs_batching_dimensions),
         tuple(numbers.lhs_contracting_dimensions),
         tuple(numbers.rhs_batching_dimensions),
         tuple(numbers.rhs_contracting_dimensions),
+    )
+
+
+def _dot_general(site: Site) -> Results:
+    numbers = structure(site.attributes["dot_dimension_numbers"], "DotDimensionNumbers")
+    attributes = DotAttributes(
+        *dot_dimensions(numbers),
         _precision(site),
         _algorithm(site) if "algorithm" in site.attributes else "",
     )

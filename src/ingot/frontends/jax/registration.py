@@ -23,6 +23,7 @@ from ingot.frontends.jax.compilation import install_compilation
 from ingot.frontends.jax.costs import install_costs
 from ingot.frontends.jax.dlpack import install_dlpack
 from ingot.frontends.jax.ffi import install_handlers
+from ingot.frontends.jax.lowerings import install_lowerings
 from ingot.frontends.jax.platforms import NAME, platforms
 from ingot.support import flags, xla_flags
 
@@ -78,6 +79,7 @@ def register() -> None:
         bridge._alias_to_platforms[NAME] = [CPU]
         if flags.GPU.value():
             _register_gpus(capsule)
+        install_lowerings(CPU)
     before_compiling(_install_for_the_compiler)
     install_compilation()
     install_dlpack()

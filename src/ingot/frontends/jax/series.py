@@ -42,6 +42,9 @@ RELIED_ON = (
     ("jax._src.compiler", "backend_compile_and_load"),
     ("jax._src.traceback_util", "register_exclusion"),
     ("jax._src.interpreters.pxla", "MeshComputation.cost_analysis"),
+    ("jax._src.interpreters.mlir", "register_lowering"),
+    ("jax._src.lax.lax", "_ragged_dot_general_impl"),
+    ("jax._src.lax.lax", "composite"),
     ("jax._src.custom_partitioning", "_custom_partitioning_partition"),
     ("jax._src.custom_partitioning", "_sharding_callbacks"),
 )
