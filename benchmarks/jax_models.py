@@ -244,3 +244,26 @@ def lstm_loss(parameters, sequence, target):
     zero = jnp.zeros((sequence.shape[1], outer.shape[0]))
     (hidden, _), _ = lax.scan(cell, (zero, zero), sequence)
     return jnp.mean((hidden - target) ** 2)
+
+
+# A layer of a mixture of experts, each token to two of them (Shazeer et al. 2017).
+
+CHOSEN = 2
+"""Experts of each token."""
+
+
+def mixture(parameters, tokens):
+    """Return what the chosen experts make of each token, tokens of an expert side by side."""
+    gate, up, down = parameters
+    weights, experts = lax.top_k(jax.nn.softmax(tokens @ gate), CHOSEN)
+    order = jnp.argsort(experts.reshape(-1))
+    rows = tokens[order // CHOSEN]
+    sizes = jnp.bincount(experts.reshape(-1), length=up.shape[0])
+    made = lax.ragged_dot(jax.nn.gelu(lax.ragged_dot(rows, up, sizes)), down, sizes)
+    made = made * weights.reshape(-1)[order][:, None]
+    return jax.ops.segment_sum(made, order // CHOSEN, tokens.shape[0])
+
+
+def mixture_loss(parameters, tokens, wanted):
+    """Mean squared difference of the layer's output."""
+    return jnp.mean((mixture(parameters, tokens) - wanted) ** 2)

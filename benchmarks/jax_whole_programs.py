@@ -109,6 +109,11 @@ def _lstm(make: Samples) -> Arguments:
     return parameters, make((64, 32, 64)), make((32, 128))
 
 
+def _mixture(make: Samples) -> Arguments:
+    experts = (make((256, 8), 0.1), make((8, 256, 1024), 0.05), make((8, 1024, 256), 0.05))
+    return experts, make((512, 256)), make((512, 256))
+
+
 def _options(make: Samples) -> Arguments:
     size = 1 << 20
     return (
@@ -153,6 +158,11 @@ PROGRAMS: tuple[Whole, ...] = (
     ),
     Whole("GPT decode: 4 layers, 256, cache 512", models.gpt_decode, _decode),
     Whole("LSTM train step: 64x32x128", models.training_step(models.lstm_loss), _lstm),
+    Whole(
+        "mixture of experts train step: 8 of 256x1024, 512 tokens",
+        models.training_step(models.mixture_loss),
+        _mixture,
+    ),
     Whole("Black-Scholes: 1M", black_scholes, _options),
     Whole("n-body: 512, 10 steps", n_body, _bodies, 1e-3),
     Whole("stencil: 96^3, 10 steps", stencil, lambda make: (make((96, 96, 96)),)),

@@ -290,7 +290,7 @@ def test_a_ragged_dot_that_does_not_fit_is_its_decomposition() -> None:
 
 def test_dimensions_of_a_ragged_dot_are_integers() -> None:
     body = RAGGED.format(contracting='"first"')
-    with pytest.raises(ParseError, match="'lhs_contracting_dims' is .*, and not integers"):
+    with pytest.raises(ParseError, match=r"'lhs_contracting_dims' is .*, and not integers"):
         function(RAGGED_TYPES, body, RAGGED_DECOMPOSITION)
 
 
