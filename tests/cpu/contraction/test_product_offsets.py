@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products whose operands do not begin with their buffers: slices, at run-time indices as well."""
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ LEVELS = [level for level in host_levels() if level != "plain"]
 NUMPY = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 TYPES = [("f32", "f32"), ("bf16", "bf16"), ("f16", "f32"), ("s8", "s32")]
 M, K, N, STACK = 5, 48, 33, 4
+CONTRACTED = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
 
 
 def _values(generator, name, shape):
@@ -71,6 +74,23 @@ rhs_contracting_dims={{{contracted}}}
         one = _wide(w[index])
         expected = _wide(x) @ (one.T if transposed else one)
         _assert_near(executable(x, w, np.int32(given)), expected, result)
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(20, 512, 2752), (130, 200, 300), (5, 64, 33)])
+def test_a_slice_is_multiplied_as_a_whole_array_is(m, k, n):
+    """Where an operand begins makes no difference to the driver."""
+    head = f"HloModule m ENTRY e {{ x = f32[{m},{k}] parameter(0) "
+    product = f"ROOT d = f32[{m},{n}] dot(x, y), {CONTRACTED} }}"
+    whole = f"{head} y = f32[{k},{n}] parameter(1) {product}"
+    part = f"""{head} w = f32[3,{k},{n}] parameter(1) i = s32[] parameter(2) o = s32[] constant(0)
+      s = f32[1,{k},{n}] dynamic-slice(w, i, o, o), dynamic_slice_sizes={{1,{k},{n}}}
+      y = f32[{k},{n}] reshape(s) {product}"""
+    drivers = [
+        re.findall(r"product_\w+", compile(ingot.parse_hlo(text)).as_text("schedule"))
+        for text in (whole, part)
+    ]
+    assert len(drivers[0]) == 1
+    assert drivers[0] == drivers[1]
 
 
 @pytest.mark.parametrize("name", ["f32", "bf16"])

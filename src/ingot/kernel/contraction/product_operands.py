@@ -43,7 +43,7 @@ from ingot.kernel.contraction.operands import (
 from ingot.kernel.expr import Access, Expr, axis_names, make
 from ingot.kernel.ir import Axis, ContractionKernel
 from ingot.llvm.machine_model import Vectors
-from ingot.support.records import record
+from ingot.support.records import record, replace
 
 CELLS: Mapping[DType, DType] = {
     F32: F32, F64: F64, C64: C64, C128: C128,
@@ -84,7 +84,8 @@ class PlainOperands:
     """The operands of a plain product.
 
     Attributes:
-        kernel: the kernel, transposed so that lanes have columns to run along.
+        kernel: the kernel, transposed so that lanes have columns to run along. Its operands begin
+            with their buffers: where they do begin makes no difference to a schedule.
         lhs, rhs: the operands.
         cell: type of the sums, as drivers know it.
         sizes: rows, columns, depth.
@@ -152,7 +153,22 @@ def plain_operands(kernel: ContractionKernel, vectors: Vectors) -> PlainOperands
     lhs, rhs = _operand(kernel, kernel.lhs, kernel.m), _operand(kernel, kernel.rhs, kernel.n)
     if lhs is None or rhs is None:
         return "an operand is computed, or does not lie in memory with constant steps"
+    kernel = replace(
+        kernel,
+        lhs=_from_start(kernel.lhs, lhs, (kernel.batch, kernel.m, kernel.k)),
+        rhs=_from_start(kernel.rhs, rhs, (kernel.batch, kernel.n, kernel.k)),
+    )
     return PlainOperands(kernel, lhs, rhs, cell, (sizes[0], sizes[1], sizes[2]))
+
+
+def _from_start(operand: Expr, found: Operand, axes: tuple[Axis, Axis, Axis]) -> Expr:
+    """Return an operand as it would be if it began with its buffer."""
+    if found.first is None:
+        return operand
+    if operand.op == "convert":
+        return make("convert", operand.dtype, (_from_start(operand.args[0], found, axes),))
+    steps = (found.batch, found.free, found.inner)
+    return make("load", operand.dtype, (), Access(found.buffer, linear(axes, steps)))
 
 
 def _operand(kernel: ContractionKernel, operand: Expr, free: Axis) -> Operand | None:
