@@ -78,6 +78,16 @@ def stencil(field):
     return lax.fori_loop(0, 10, step, field)
 
 
+def scanned_layers(tokens, layers):
+    """Residual layers of an MLP whose weights are stacked, as large models are written."""
+
+    def layer(x, weights):
+        up, down = weights
+        return x + jax.nn.gelu(x @ up) @ down, None
+
+    return lax.scan(layer, tokens, layers)[0]
+
+
 def solve(matrix, right):
     """Solve a positive definite system."""
     matrix = matrix @ matrix.T + matrix.shape[0] * jnp.eye(matrix.shape[0])
@@ -157,6 +167,14 @@ PROGRAMS: tuple[Whole, ...] = (
         lambda make: (_gpt(make), make.integers(1024, (4, 129))),
     ),
     Whole("GPT decode: 4 layers, 256, cache 512", models.gpt_decode, _decode),
+    Whole(
+        "scan over 8 layers of 512x2048: 8 rows",
+        scanned_layers,
+        lambda make: (
+            make((8, 512)),
+            (make((8, 512, 2048), 0.02), make((8, 2048, 512), 0.02)),
+        ),
+    ),
     Whole("LSTM train step: 64x32x128", models.training_step(models.lstm_loss), _lstm),
     Whole(
         "mixture of experts train step: 8 of 256x1024, 512 tokens",
