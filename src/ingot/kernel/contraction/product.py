@@ -21,6 +21,7 @@ Invariant: each sum adds its products in order of k, as in every other contracti
 from __future__ import annotations
 
 from ingot.analysis.library import MIN_VECTOR_BITS, VECTORS
+from ingot.kernel.contraction.micro_blocks import MicroBlock
 from ingot.kernel.contraction.operands import cell_bits, stores_sums
 from ingot.kernel.contraction.product_blocks import (
     MIN_ROWS_AHEAD,
@@ -37,7 +38,6 @@ from ingot.kernel.contraction.register_block import (
     RHS_ROW_CYCLES,
     BlockSearch,
     EvenBlocks,
-    most_rows,
 )
 from ingot.kernel.contraction.rhs_placement import DOTS, RhsPlacement
 from ingot.kernel.contraction.schedule import (
@@ -117,6 +117,7 @@ class Product(DriverParameters):
         result: buffer number of the result, None where an epilogue takes the sums.
         blocks: how it is cut.
         rest: columns that are left over behind the whole register blocks.
+        micro_blocks: those that its micro-kernels compute, in the order of the driver's env.
     """
 
     NAMES = ProductNumbers.c_layout.names
@@ -127,12 +128,7 @@ class Product(DriverParameters):
     result: int | None
     blocks: Blocks
     rest: int
-
-
-def heights_of(vectors: Vectors) -> range:
-    """Return the heights that blocks of a target's large products have."""
-    most = most_rows(VECTORS, vectors)
-    return range(most // 2, most + 1)
+    micro_blocks: tuple[MicroBlock, ...]
 
 
 def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
@@ -154,6 +150,8 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
     else:
         blocks = scheduled_blocks(schedule, given, even)
     values = division.parameters(blocks, sums) | {"rhs_step": rhs_step}
+    rest = given.sizes[1] % variant.columns
+    heights = () if variant.rows else (even.low, even.rows)
     return Product(
         tuple(values[name] for name in Product.NAMES),
         variant,
@@ -161,7 +159,12 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
         (given.lhs.first, given.rhs.first),
         None if sums is None else kernel.stores[0].buffer,
         blocks,
-        given.sizes[1] % variant.columns,
+        rest,
+        tuple(
+            variant.block(rows, columns)
+            for columns in (variant.columns, rest or variant.columns)
+            for rows in heights
+        ),
     )
 
 
