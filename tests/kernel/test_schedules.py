@@ -14,9 +14,11 @@ import pytest
 from tests.expected_text import check_expected, expectation
 
 from ingot.hlo.dtype import F32
+from ingot.kernel.expr import load
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
 from ingot.kernel.parse import parse_kernel
 from ingot.kernel.schedule.decide import LOOP_STRATEGIES, schedule_loops
+from ingot.kernel.schedule.gathers import GathersAhead
 from ingot.kernel.schedule.loop_schedule import (
     GatheredRows,
     InLanes,
@@ -96,7 +98,9 @@ def test_illegal_schedules_are_refused(name: str, changes: dict[str, object], br
 @pytest.mark.parametrize(
     ("name", "changes", "broken"),
     [
-        ("lanes", {"gather_bits": 8}, "gather-bits: no index has 8 bits"),
+        ("lanes", {"ahead": GathersAhead(8, ())}, "ahead: no index has 8 bits"),
+        ("square_tiles", {"loads": (load(2, 0, F32),)}, "loads: the kernel has no load"),
+        ("transposed_rows", {"loads": (load(2, 0, F32),)}, "loads: the kernel has no load"),
         ("gathered_rows", {"index_bits": 0}, "gathered: no index has 0 bits"),
         ("pieces", {"bands": ()}, "not each combination of ranges is a band"),
         ("pieces", {"cuts": ()}, "the last cut is not along the vector axis"),
@@ -137,8 +141,8 @@ def test_illegal_numbers_of_strategies_are_refused(
         (GatheredRows((), 32), "there are no rows along the last axis"),
         (RowNest((), (), 0), "there are no rows around"),
         (Pieces((), ()), "the last cut is not along the vector axis"),
-        (SquareTiles(Axis("@0", 4), 8, False), "both sides are along one axis"),
-        (TransposedRows(4, 4), "lanes are not the rows of a block"),
+        (SquareTiles(Axis("@0", 4), 8, False, ()), "both sides are along one axis"),
+        (TransposedRows(4, 4, ()), "lanes are not the rows of a block"),
         (InLanes(), ""),
     ],
 )

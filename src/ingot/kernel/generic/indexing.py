@@ -31,7 +31,7 @@ MORE = "it does more than gather or scatter elements"
 
 def generic_indexing(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:
     """Return the generic kernel of a plain gather or scatter, or why a kernel is none."""
-    if not (own.gather_bits > 0 or isinstance(own.strategy, StagedUpdates | GatheredRows)):
+    if not (own.ahead.bits > 0 or isinstance(own.strategy, StagedUpdates | GatheredRows)):
         return "it has no indices to compute ahead"
     if kernel.local_buffers or len(kernel.passes) != 1 or not _is_plain(kernel.exprs):
         return MORE

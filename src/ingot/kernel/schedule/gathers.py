@@ -6,7 +6,8 @@ each other. But taking single indices out of a vector costs as much as the loads
 or through memory that was written just before. So along long axes the indices of a whole block are
 stored first; they have reached the cache when the loads need them.
 
-The schedule says which integers hold the indices; `emit.loop.gather_indices` computes them.
+The schedule says which, and which integers hold the indices; `emit.loop.gather_indices` computes
+them.
 
 Invariant: an index computed ahead is one that some point of the loop reads, so nothing else is
 read.
@@ -96,18 +97,47 @@ def _terms(where: int | Dim) -> tuple[tuple[tuple[Atom, ...], int], ...]:
     return () if isinstance(where, int) else where.terms
 
 
-def bits_of_gather_indices(kernel: LoopKernel, axis: Axis | None, lanes: tuple[int, ...]) -> int:
-    """Return the bits of indices ahead along the vector axis, or along the passes' own; 0: none.
+@record
+class GathersAhead:
+    """The gathers of a kernel whose indices are computed ahead.
+
+    Attributes:
+        bits: bits of the integers that hold their indices; 0: there are none.
+        of_passes: those of each pass, or of all together where lanes run along an axis of the grid.
+    """
+
+    bits: int
+    of_passes: tuple[tuple[Gather, ...], ...]
+
+
+NOTHING_AHEAD = GathersAhead(0, ())
+
+
+def gathers_ahead(kernel: LoopKernel, axis: Axis | None, lanes: tuple[int, ...]) -> GathersAhead:
+    """Return the gathers along the vector axis, or along the passes' own, with indices ahead.
 
     `lanes` are those of each pass.
     """
     if kernel.serial or any(store.combiner for item in kernel.passes for store in item.stores):
-        return 0
+        return NOTHING_AHEAD
     if axis is not None:
-        return _bits(kernel, kernel.exprs, (*kernel.grid, axis), lanes[0])
+        bits = _bits(kernel, kernel.exprs, (*kernel.grid, axis), lanes[0])
+        return GathersAhead(bits, (gathers_of_passes(kernel, axis),)) if bits else NOTHING_AHEAD
     own = zip(kernel.passes, lanes, strict=True)
     found = [_bits(kernel, i.exprs, (*kernel.grid, *i.axes), n) for i, n in own if i.axes]
-    return max(found, default=0)
+    if not any(found):
+        return NOTHING_AHEAD
+    of_passes = [
+        gathers(item.exprs, (*kernel.grid, *item.axes)) if item.axes else ()
+        for item in kernel.passes
+    ]
+    return GathersAhead(max(found), tuple(of_passes))
+
+
+def gathers_of_passes(kernel: LoopKernel, axis: Axis) -> tuple[Gather, ...]:
+    """Return the gathers of all passes along an axis of the grid."""
+    exprs = tuple(expr for item in kernel.passes for expr in item.exprs)
+    return gathers(exprs, (*kernel.grid, axis))
 
 
 def _bits(kernel: LoopKernel, exprs: tuple[Expr, ...], axes: tuple[Axis, ...], lanes: int) -> int:

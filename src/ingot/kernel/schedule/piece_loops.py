@@ -20,6 +20,7 @@ from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.loop.short_rows import join_short_rows, lanes_of_rows
 from ingot.kernel.loop.split_axes import split_axes
 from ingot.kernel.schedule.copies import is_copied
+from ingot.kernel.schedule.gathers import Gather, GathersAhead, gathers_of_passes
 from ingot.kernel.schedule.piece_origin import from_beginning
 from ingot.kernel.schedule.pieces import Cut, Range, narrowed
 from ingot.support.records import record
@@ -38,6 +39,7 @@ class PieceLoop:
         length: its positions.
         lanes: lanes of a block.
         copies: whether it only copies long runs (`kernel.schedule.copies`).
+        gathers: those whose indices are computed ahead.
     """
 
     kernel: LoopKernel
@@ -45,6 +47,7 @@ class PieceLoop:
     length: int | Dim
     lanes: int
     copies: bool
+    gathers: tuple[Gather, ...] = ()
 
 
 @record
@@ -60,25 +63,28 @@ class Band:
     loops: tuple[PieceLoop, ...]
 
 
-def bands_of(kernel: LoopKernel, cuts: Sequence[Cut], lanes: int) -> tuple[Band, ...]:
+def bands_of(
+    kernel: LoopKernel, cuts: Sequence[Cut], lanes: int, ahead: GathersAhead
+) -> tuple[Band, ...]:
     """Return the pieces of a kernel, band by band; the last range changes fastest.
 
     Args:
         kernel: the whole kernel.
         cuts: the axes that are cut, the vector axis last.
         lanes: those of the kernel; a short piece has fewer.
+        ahead: the gathers of the kernel whose indices are computed ahead.
     """
     *outer, vector = cuts
     names = [cut.axis.name for cut in outer]
     bands: list[Band] = []
     for ranges in product(*(cut.ranges() for cut in outer)):
         band = dict(zip(names, ranges, strict=True))
-        bands.append(Band(ranges, _loops(kernel, vector, band, lanes)))
+        bands.append(Band(ranges, _loops(kernel, vector, band, lanes, ahead)))
     return tuple(bands)
 
 
 def _loops(
-    kernel: LoopKernel, cut: Cut, band: Mapping[str, Range], lanes: int
+    kernel: LoopKernel, cut: Cut, band: Mapping[str, Range], lanes: int, ahead: GathersAhead
 ) -> tuple[PieceLoop, ...]:
     """Return the loops along the vector axis, where the other cut axes stay in their ranges."""
     axis = cut.axis
@@ -87,7 +93,9 @@ def _loops(
         own = _in_rows(from_beginning(kernel, passes, {**band, axis.name: (first, last)}))
         length = last + 1 - first
         copies = is_copied(own.passes, axis.name, length)
-        found.append(PieceLoop(own, first, length, _lanes(own, axis, length, lanes), copies))
+        lanes_here = _lanes(own, axis, length, lanes)
+        gathers = gathers_of_passes(own, axis) if ahead.bits else ()
+        found.append(PieceLoop(own, first, length, lanes_here, copies, gathers))
     return tuple(found)
 
 

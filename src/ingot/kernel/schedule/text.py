@@ -24,6 +24,7 @@ from dataclasses import fields, is_dataclass
 from textwrap import indent
 from typing import Any, cast
 
+from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.gathers import Gather
 from ingot.kernel.schedule.loop_schedule import (
@@ -78,7 +79,9 @@ def _value(value: Any) -> str:
     if isinstance(value, Axis):
         return value.name
     if isinstance(value, Gather):
-        return f"b{value.access.buffer}[{value.access.index}]"
+        value = value.load
+    if isinstance(value, Expr):
+        return f"b{value.payload.buffer}[{value.payload.index}]"
     if is_dataclass(value):
         return f"{{{' '.join(_fields(value, ()))}}}"
     if isinstance(value, tuple):

@@ -30,12 +30,6 @@ Rooms = dict[Gather, Value]
 class GatheredRowsEmitter(LoopEmitter):
     """Emits a kernel whose schedule gathers short rows."""
 
-    def _cut_axes(self) -> list[Axis]:
-        return [self.kernel.grid[-2], self.kernel.grid[-1]]
-
-    def _unit_axes(self) -> list[Axis]:
-        return super()._unit_axes()[:-1]
-
     @property
     def _index_type(self) -> Type:
         return lt.I32 if self._strategy(GatheredRows).index_bits == lt.I32.bits else lt.I64

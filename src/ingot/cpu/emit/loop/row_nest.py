@@ -17,13 +17,6 @@ from ingot.llvm.values import Value
 class RowNestEmitter(LoopEmitter):
     """Emits a kernel whose schedule walks short rows in a nest of loops."""
 
-    def _cut_axes(self) -> list[Axis]:
-        return [*self._strategy(RowNest).axes, *super()._cut_axes()]
-
-    def _unit_axes(self) -> list[Axis]:
-        inside = len(self._strategy(RowNest).axes)
-        return super()._unit_axes()[:-inside]
-
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
         strategy = self._strategy(RowNest)
         looped = strategy.axes[: len(strategy.axes) - strategy.written]

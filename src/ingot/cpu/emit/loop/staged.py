@@ -51,9 +51,6 @@ class StagedEmitter(LoopEmitter):
     def _staged(self) -> StagedUpdates:
         return self._strategy(StagedUpdates)
 
-    def _unit_axes(self) -> list[Axis]:
-        return [axis for axis in super()._unit_axes() if axis != self._staged.row]
-
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
         f, row = self.f, self._staged.row
         low, high = self._block_bounds(axis)
@@ -96,7 +93,8 @@ class StagedEmitter(LoopEmitter):
         If that is little work, it is faster than storing them on the stack.
         """
         f, emitter = self.f, self.emitter
-        (axis,) = self._cut_axes()
+        axis = self.schedule.vector_axis
+        assert axis is not None, "updates are made along an axis of the grid"
         first = emitter.names[axis.name]
         row, lanes = self._staged.row, self._row_lanes()
         if row is not None:
