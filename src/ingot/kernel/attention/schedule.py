@@ -23,7 +23,7 @@ from ingot.kernel.contraction.unit_blocks import even
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import AttentionKernel, Axis
 from ingot.llvm.machine_model import Vectors
-from ingot.support.records import record, replace
+from ingot.support.records import record
 
 MAX_QUERIES = 64
 """Rows of queries of a unit at most: operands, scores and sums stay in the L1 and L2 cache."""
@@ -43,8 +43,7 @@ class AttentionSchedule:
         lanes: lanes of a vector of sums.
         columns: queries side by side in a register block of scores.
         rows: queries of a unit, whole `columns`.
-        block_keys: keys of a register block of scores.
-        keys: keys of a block, whole `block_keys`.
+        keys: keys of a block, whole register blocks.
         low, tall: the unit's rows as register blocks of the second product: those of `low + 1` rows
             come first, `tall` of them.
         units, grain, chunks: units, how many a chunk runs, and chunks.
@@ -53,16 +52,15 @@ class AttentionSchedule:
         transposes_queries: whether loads of queries walk along their depth, and squares of them are
             transposed in registers as they are packed.
         reads_keys, reads_values: whether they are read where they lie, not packed.
-        scores: the register blocks of the first product by height: of `block_keys`, then of keys
-            left over, high ones first.
-        tall_sums, low_sums: those of the second product in tall and low rows: of `columns`, then
-            of columns left over if there are any.
+        scores: the register blocks of the first product by height: of whole blocks of keys, then of
+            keys left over, high ones first.
+        sums: those of the second product, in tall and in low rows: of `columns`, then of columns
+            left over if there are any.
     """
 
     lanes: int
     columns: int
     rows: int
-    block_keys: int
     keys: int
     low: int
     tall: int
@@ -76,8 +74,7 @@ class AttentionSchedule:
     reads_keys: bool
     reads_values: bool
     scores: tuple[MicroBlock, ...]
-    tall_sums: tuple[MicroBlock, ...]
-    low_sums: tuple[MicroBlock, ...]
+    sums: tuple[tuple[MicroBlock, ...], ...]
 
 
 def schedule_attention(kernel: AttentionKernel, vectors: Vectors) -> AttentionSchedule:
@@ -95,20 +92,24 @@ def schedule_attention(kernel: AttentionKernel, vectors: Vectors) -> AttentionSc
     grain = max(1, CHUNK_PRODUCTS // max(1, products))
     chunks = dim.floordiv(units + (grain - 1), grain)
     bounds = key_bounds(kernel)
-    depth, width = (round_up(_known(axis), lanes) for axis in (kernel.k, kernel.e))
     reads_keys = _lies_along(kernel, kernel.rhs, kernel.k)
     reads_values = _lies_along(kernel, kernel.values, kernel.e)
-    heights = (most, *_tail_keys(kernel, most, is_cut=bool(bounds)))
-    of_scores = _Blocks(BlockMaker(kernel.accumulate, lanes, columns), vectors)
     knows_rows = not reads_values or isinstance(_step(kernel, kernel.values), int)
-    of_sums = _Blocks(BlockMaker(kernel.accumulate, lanes, None, knows_rows), vectors)
-    rest = _known(kernel.e) % columns
-    widths = (columns, rest) if rest else (columns,)
+    of_scores = BlockMaker(kernel.accumulate, lanes, columns)
+    of_sums = BlockMaker(kernel.accumulate, lanes, None, knows_rows)
+    shared = shared_heights(kernel.accumulate, lanes, vectors)
+
+    def blocks(maker: BlockMaker, heights: tuple[int, ...], width: int) -> tuple[MicroBlock, ...]:
+        is_wide = -(-width // lanes) == VECTORS
+        return tuple(maker.block(h, width, is_shared=is_wide and h in shared) for h in heights)
+
+    width = kernel.e.known_extent
+    widths = (columns, width % columns) if width % columns else (columns,)
+    of_columns = [blocks(of_sums, (low + 1, low), each) for each in widths]
     return AttentionSchedule(
         lanes,
         columns,
         rows,
-        most,
         keys,
         low,
         tall,
@@ -116,36 +117,14 @@ def schedule_attention(kernel: AttentionKernel, vectors: Vectors) -> AttentionSc
         grain,
         chunks,
         bounds,
-        depth,
-        width,
+        round_up(kernel.k.known_extent, lanes),
+        round_up(width, lanes),
         _walks(kernel),
         reads_keys,
         reads_values,
-        tuple(of_scores.block(height, columns) for height in heights),
-        tuple(of_sums.block(low + 1, width) for width in widths),
-        tuple(of_sums.block(low, width) for width in widths),
+        blocks(of_scores, (most, *_tail_keys(kernel, most, is_cut=bool(bounds))), columns),
+        tuple(zip(*of_columns, strict=True)),
     )
-
-
-@record
-class _Blocks:
-    """Makes register blocks: those of the library where it has them."""
-
-    maker: BlockMaker
-    vectors: Vectors
-
-    def block(self, rows: int, columns: int) -> MicroBlock:
-        maker = self.maker
-        heights = shared_heights(maker.element, maker.lanes, self.vectors)
-        is_shared = rows in heights and -(-columns // maker.lanes) == VECTORS
-        maker = replace(maker, knows_rows=False) if is_shared else maker
-        return maker.block(rows, columns, is_shared=is_shared)
-
-
-def _known(axis: Axis) -> int:
-    extent = axis.extent
-    assert isinstance(extent, int), "attention fusion takes known depths alone"
-    return extent
 
 
 def _tail_keys(kernel: AttentionKernel, most: int, *, is_cut: bool) -> tuple[int, ...]:

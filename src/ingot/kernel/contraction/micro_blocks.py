@@ -100,8 +100,9 @@ class BlockMaker:
     ) -> MicroBlock:
         """Return the block of `rows` and `columns`; `vectors` a row, 0: what the columns take."""
         vectors = vectors or -(-columns // self.lanes)
-        ahead, embeds = self._rows_ahead(rows), self._embeds(rows, vectors)
-        return MicroBlock(rows, columns, vectors, is_shared, ahead, embeds=embeds)
+        knows_rows = self.panel is not None or (self.knows_rows and not is_shared)
+        embeds = self._embeds(rows, vectors, knows_rows=knows_rows)
+        return MicroBlock(rows, columns, vectors, is_shared, self._rows_ahead(rows), embeds=embeds)
 
     def in_panels(self, heights: tuple[int, ...], rest: int) -> tuple[MicroBlock, ...]:
         """Return the blocks of some heights: those of whole panels, then of `rest` columns."""
@@ -117,13 +118,13 @@ class BlockMaker:
             return ROWS_AHEAD
         return max(1, PANEL_BYTES_AHEAD // (self.panel * cell_bits(self.element) // 8))
 
-    def _embeds(self, rows: int, vectors: int) -> bool:
+    def _embeds(self, rows: int, vectors: int, *, knows_rows: bool) -> bool:
         is_wide = self.lanes * cell_bits(self.element) == BROADCAST_BITS
         is_fused = self.element.is_float and self.factors == 1
         if not (is_wide and is_fused and 1 < vectors <= MOST_EMBEDDED):
             return False
         # A vector in place lies in two lines of the cache at worst.
-        of_b = vectors * (1 if self.knows_rows or self.panel is not None else 2)
+        of_b = vectors * (1 if knows_rows else 2)
         again = (vectors - 1) * -(-rows // EMBEDDING_ROWS)
         return of_b + rows + again <= MOST_LOADS * rows * vectors
 

@@ -33,19 +33,6 @@ UNKNOWN_WIDTH = 0
 
 
 @record
-class RowBlocks:
-    """The register blocks of a row block, from column to column.
-
-    Attributes:
-        whole: the widest ones.
-        rest: those of the columns behind, None where there are none.
-    """
-
-    whole: MicroBlock
-    rest: MicroBlock | None
-
-
-@record
 class ContractionPlan:
     """How a contraction runs in loops and micro-kernels of its own.
 
@@ -53,7 +40,8 @@ class ContractionPlan:
         schedule: its units.
         depth: elements of a packed column, and of a row, with those that fill the last vector.
         lhs_row, lhs_step: steps of a packed lhs along m and k; 0: it is read where it lies.
-        row_blocks: the blocks of whole row blocks first, then of rows left over, high ones first.
+        row_blocks: the register blocks of whole row blocks, then of rows left over, high ones
+            first: each the widest one, then that of columns left over if there are any.
         epilogue: how results are made of the sums, None where they are the result.
     """
 
@@ -61,7 +49,7 @@ class ContractionPlan:
     depth: int
     lhs_row: int
     lhs_step: int
-    row_blocks: tuple[RowBlocks, ...]
+    row_blocks: tuple[tuple[MicroBlock, ...], ...]
     epilogue: EpilogueSchedule | None
 
 
@@ -74,7 +62,7 @@ def plan_contraction(
     lhs_row, lhs_step = _packed_steps(given, schedule, depth)
     blocks = _Blocks(given, schedule, vectors, (lhs_row, lhs_step)).all_heights()
     taken = None if schedule.store_direct else schedule_epilogue(kernel, schedule)
-    return ContractionPlan(schedule, depth, lhs_row, lhs_step, tuple(blocks), taken)
+    return ContractionPlan(schedule, depth, lhs_row, lhs_step, blocks, taken)
 
 
 def _packed_steps(
@@ -99,22 +87,20 @@ class _Blocks:
     vectors: Vectors
     packed: tuple[int, int]
 
-    def all_heights(self) -> list[RowBlocks]:
+    def all_heights(self) -> tuple[tuple[MicroBlock, ...], ...]:
         """Return the blocks of whole row blocks, then of rows left over."""
         rows, extent = self.schedule.rows, self.kernel.m.extent
         tails = tuple(height for height in TAIL_ROWS if height < rows)
         if isinstance(extent, int):
             tails = (extent % rows,) * (extent % rows > 0)
-        return [self._of_height(height) for height in (rows, *tails)]
+        return tuple(map(self._of_height, (rows, *tails)))
 
-    def _of_height(self, rows: int) -> RowBlocks:
+    def _of_height(self, rows: int) -> tuple[MicroBlock, ...]:
         columns, extent = self._width(rows), self.kernel.n.extent
-        rest: MicroBlock | None = None
-        if not isinstance(extent, int):
-            rest = self._block(rows, 1 if self._is_dots else UNKNOWN_WIDTH)
-        elif extent % columns:
-            rest = self._block(rows, extent % columns)
-        return RowBlocks(self._block(rows, columns), rest)
+        widths = (columns, 1 if self._is_dots else UNKNOWN_WIDTH)
+        if isinstance(extent, int):
+            widths = (columns, extent % columns) if extent % columns else (columns,)
+        return tuple(self._block(rows, width) for width in widths)
 
     @property
     def _is_dots(self) -> bool:
@@ -137,12 +123,8 @@ class _Blocks:
         is_direct, lanes = schedule.rhs == "direct", schedule.lanes
         vectors = -(-(columns or self._width(rows)) // lanes)
         is_shared = self._is_shared(rows, vectors)
-        maker = BlockMaker(
-            element,
-            lanes,
-            None if is_direct else schedule.columns,
-            is_direct and not is_shared and isinstance(self._rhs_row, int),
-        )
+        knows_rows = is_direct and isinstance(self._rhs_row, int)
+        maker = BlockMaker(element, lanes, None if is_direct else schedule.columns, knows_rows)
         return maker.block(rows, columns, vectors, is_shared=is_shared)
 
     def _is_shared(self, rows: int, vectors: int) -> bool:

@@ -193,8 +193,7 @@ class _Division:
 
     def blocks_ahead(self, *, has_epilogue: bool) -> Blocks:
         """Return the units of a product whose rhs is packed in a phase of its own."""
-        batch = self.given.kernel.batch.extent
-        assert isinstance(batch, int), "the extents are known"
+        batch = self.given.kernel.batch.known_extent
         sizes = (batch, *self.given.sizes)
         return blocks_ahead(sizes, self.even, self.depth, self.variant, has_epilogue=has_epilogue)
 

@@ -127,15 +127,14 @@ def _match_gathered(request: LoopRequest) -> LoopSchedule | str:
     if isinstance(block, str):
         return block
     *outer, rows, axis = kernel.grid
-    assert isinstance(axis.extent, int), "short rows have known lengths"
     units = dim.product([dim.ceil_div(rows.extent, block), *(item.extent for item in outer)])
     found = gathers(kernel.exprs, kernel.grid)
     return LoopSchedule(
         axis,
-        (lanes_of_short_row(axis.extent),) * len(kernel.passes),
+        (lanes_of_short_row(axis.known_extent),) * len(kernel.passes),
         block,
         units,
-        *chunks_of(kernel, units, axis.extent * block),
+        *chunks_of(kernel, units, axis.known_extent * block),
         GatheredRows(found, bits_of_gathers(kernel, found, kernel.grid)),
     )
 

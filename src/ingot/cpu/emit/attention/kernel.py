@@ -127,7 +127,7 @@ class UnitEmitter:
         m = Span.of_block(f, kernel.m.name, f.irem(unit, blocks), rows, m_extent)
         columns = self.schedule.columns
         form = Panels(columns, self.schedule.depth, self.schedule.transposes_queries)
-        k = Span(kernel.k.name, 0, _known(kernel.k))
+        k = Span(kernel.k.name, 0, kernel.k.known_extent)
         self.packer.panels(kernel.lhs, self.queries, m, k, form)
         self.rows.open()
         if not self.schedule.bounds:
@@ -193,17 +193,14 @@ class UnitEmitter:
         f.for_range(m.count, lambda first: self._products(keys, n, first), step=schedule.columns)
         self.rows.softmax(m, n)
         cut = schedule.tall * (schedule.low + 1)
-        for start, stop, blocks in (
-            (0, cut, schedule.tall_sums),
-            (cut, schedule.rows, schedule.low_sums),
-        ):
+        for start, stop, blocks in zip((0, cut), (cut, schedule.rows), schedule.sums, strict=True):
             self._row_blocks(values, n, (start, f.imin(stop, m.count)), blocks)
 
     def _operand(
         self, n: Span, axis: Axis, operand: Expr, buffer: Value | None, step: int
     ) -> Matrix:
         """Return a block of keys or values: where it lies, or packed."""
-        span = Span(axis.name, 0, _known(axis))
+        span = Span(axis.name, 0, axis.known_extent)
         if buffer is not None:
             self.packer.rows(operand, buffer, n, span, step)
             return Matrix(buffer, step, 1)
@@ -228,7 +225,7 @@ class UnitEmitter:
                 where = f.iadd(f.imul(start, schedule.rows), first)
                 sums = Matrix(f.gep(self.tiles.scores, where, self.cell), schedule.rows, 1)
                 rows = keys.at(f.gep(keys.address, f.imul(start, keys.row_step), self.cell))
-                depth = _known(self.kernel.k)
+                depth = self.kernel.k.known_extent
                 self.scores.multiply(block, (rows, queries, sums), depth, False, schedule.columns)
 
             return multiply
@@ -251,7 +248,7 @@ class UnitEmitter:
     ) -> None:
         """Emit the products of powers and values for the unit's rows from one to another."""
         f, schedule, (widest, *rest) = self.f, self.schedule, blocks
-        width = _known(self.kernel.e)
+        width = self.kernel.e.known_extent
         whole = width // widest.columns * widest.columns
 
         def row_block(first: Value) -> None:
@@ -269,9 +266,3 @@ class UnitEmitter:
                 run(whole, block)
 
         f.for_range(rows[1], row_block, start=rows[0], step=widest.rows)
-
-
-def _known(axis: Axis) -> int:
-    extent: int | Dim = axis.extent
-    assert isinstance(extent, int), "attention fusion takes known depths alone"
-    return extent

@@ -297,8 +297,7 @@ class Rows:
             emitter.close_scope()
             emitter.lanes = None
 
-        extent = kernel.e.extent
-        assert isinstance(extent, int), "the width of sums is known"
+        extent = kernel.e.known_extent
         whole = extent // lanes * lanes
         f.for_range(whole, lambda column: part(column, None), step=lanes)
         if whole < extent:

@@ -12,6 +12,7 @@ Invariant: a unit writes its own elements of the results and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ingot.cpu.emit.contraction.epilogue import emit_epilogue
 from ingot.cpu.emit.contraction.microkernel import Matrix
@@ -24,7 +25,7 @@ from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.kernel.contraction.micro_blocks import MicroBlock
 from ingot.kernel.contraction.operands import oriented, stride
-from ingot.kernel.contraction.plan import ContractionPlan, RowBlocks
+from ingot.kernel.contraction.plan import ContractionPlan
 from ingot.kernel.contraction.rhs_placement import DOTS
 from ingot.kernel.contraction.schedule import is_split
 from ingot.kernel.ir import ContractionKernel, Patches
@@ -91,6 +92,10 @@ class Piece:
     rhs: Matrix
     accumulate: Condition
     last: Condition
+
+
+Blocks = tuple[MicroBlock, ...]
+"""The register blocks of a row block: the widest one, then that of columns left over."""
 
 
 class UnitEmitter:
@@ -188,7 +193,7 @@ class UnitEmitter:
         rows, (first_blocks, *tails) = schedule.rows, self.plan.row_blocks
         whole = f.imul(f.idiv(block.m.count, rows), rows)
 
-        def at(blocks: RowBlocks) -> Callable[[Value], None]:
+        def at(blocks: Blocks) -> Callable[[Value], None]:
             return lambda first: self._row_block(piece, first, blocks)
 
         f.for_range(whole, at(first_blocks), step=rows)
@@ -200,15 +205,15 @@ class UnitEmitter:
                 )
             return
         for blocks in tails:
-            height = blocks.whole.rows
+            height = blocks[0].rows
             left = f.isub(block.m.count, whole)
             following = f.iadd(whole, f.imul(f.idiv(left, height), height))
             f.for_range(following, at(blocks), start=whole, step=height)
             whole = following
 
-    def _row_block(self, piece: Piece, first: Value, blocks: RowBlocks) -> None:
+    def _row_block(self, piece: Piece, first: Value, blocks: Blocks) -> None:
         """Emit a row block from row `first` of a unit: its products, then its epilogue."""
-        f, block, height = self.f, piece.block, blocks.whole.rows
+        f, block, height = self.f, piece.block, blocks[0].rows
         m = Span(block.m.axis, f.iadd(block.m.start, first), height)
         lhs = self._lhs(m, piece.k)
         result = self._result(m, block.n, first)
@@ -223,9 +228,9 @@ class UnitEmitter:
             ]
             f.if_(piece.last, lambda: f.call(reference, [f.params[0], *args]) and None)
 
-    def _panels(self, piece: Piece, matrices: Matrices, blocks: RowBlocks) -> None:
+    def _panels(self, piece: Piece, matrices: Matrices, blocks: Blocks) -> None:
         """Emit the register blocks of one row block: whole ones, then the rest."""
-        f, columns, rest = self.f, blocks.whole.columns, blocks.rest
+        f, (widest, *rest), columns = self.f, blocks, blocks[0].columns
         n, k = piece.block.n, piece.k
         lhs, rhs, result = matrices
         is_dots = self.schedule.rhs in DOTS
@@ -242,14 +247,14 @@ class UnitEmitter:
             self.blocks.dot_products(block, at, k.count, is_even=is_even)
 
         whole = f.imul(f.idiv(n.count, columns), columns)
-        f.for_range(whole, lambda first: run(blocks.whole, first, 0), step=columns)
+        f.for_range(whole, lambda first: run(widest, first, 0), step=columns)
         left = f.isub(n.count, whole)
-        if rest is None:
-            return
-        if is_dots and not isinstance(self.kernel.n.extent, int):
-            f.for_range(n.count, lambda first: run(rest, first, 0), start=whole)
-        else:
-            f.if_(f.igt(left, 0), lambda: run(rest, whole, left))
+        for block in rest:
+            behind = partial(run, block, left=left)
+            if is_dots and not isinstance(self.kernel.n.extent, int):
+                f.for_range(n.count, behind, start=whole)
+            else:
+                f.if_(f.igt(left, 0), partial(behind, whole))
 
     # ---- operands and results
 

@@ -80,8 +80,7 @@ class GatheredRowsEmitter(LoopEmitter):
         self, rooms: Rooms, start: int, lanes: Lanes, axis: Axis, body: Callable[[], None]
     ) -> None:
         """Run `body` for a block of lanes of a row, whose gathers are loaded one by one."""
-        assert isinstance(axis.extent, int), "short rows have known lengths"
-        inside = min(lanes.count, axis.extent - start)
+        inside = min(lanes.count, axis.known_extent - start)
 
         def load() -> None:
             for item, room in rooms.items():
@@ -93,11 +92,10 @@ class GatheredRowsEmitter(LoopEmitter):
 
     def _blocks(self, axis: Axis) -> list[tuple[int, Lanes]]:
         """Return where the blocks of lanes of a row begin, the last one masked."""
-        count = self.schedule.lanes[0]
-        assert isinstance(axis.extent, int), "short rows have known lengths"
-        starts = range(0, axis.extent, count)
+        count, extent = self.schedule.lanes[0], axis.known_extent
+        starts = range(0, extent, count)
         masks = [
-            None if start + count <= axis.extent else self._first_lanes(axis.extent - start, count)
+            None if start + count <= extent else self._first_lanes(extent - start, count)
             for start in starts
         ]
         return [

@@ -10,7 +10,6 @@ from ingot.emit.loop.body import LoopEmitter
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.kernel.ir import Axis
 from ingot.kernel.schedule.loop_schedule import RowNest
-from ingot.kernel.schedule.row_nests import known_extent
 from ingot.llvm.values import Value
 
 
@@ -54,7 +53,7 @@ class RowNestEmitter(LoopEmitter):
         strategy, name = self._strategy(RowNest), self.kernel.grid[-1].name
         written = strategy.axes[len(strategy.axes) - strategy.written :]
         names = [axis.name for axis in written]
-        indices = list(product(*(range(known_extent(axis)) for axis in written)))
+        indices = list(product(*(range(axis.known_extent) for axis in written)))
 
         def point(_: list[Value]) -> list[Value]:
             self._prepare(self.kernel.passes, frozenset(names))

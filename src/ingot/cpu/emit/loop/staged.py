@@ -123,8 +123,7 @@ class StagedEmitter(LoopEmitter):
         f, row, count = self.f, self._staged.row, self.schedule.lanes[0]
         if row is None:
             return None
-        assert isinstance(row.extent, int), "the schedule stages rows of known lengths"
-        inside = [lane < row.extent for lane in range(count)]
+        inside = [lane < row.known_extent for lane in range(count)]
         self.tail = None if all(inside) else f.const(vector(lt.I1, count), inside)
         return Lanes(row.name, count, self.tail, count)
 
