@@ -13,6 +13,7 @@ from __future__ import annotations
 from ingot.analysis.library import VECTORS
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import PRED
 from ingot.kernel.attention.bounds import Bounds, key_bounds
 from ingot.kernel.contraction.micro_blocks import BlockMaker, MicroBlock, shared_heights
 from ingot.kernel.contraction.operands import assumed, cell_bits, is_plain, stride
@@ -20,9 +21,10 @@ from ingot.kernel.contraction.product_blocks import round_up
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.contraction.schedule import CHUNK_PRODUCTS
 from ingot.kernel.contraction.unit_blocks import even
-from ingot.kernel.expr import Expr
+from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import AttentionKernel, Axis
 from ingot.llvm.machine_model import Vectors
+from ingot.llvm.math.called import RETURNED_REGISTERS
 from ingot.support.records import record
 
 MAX_QUERIES = 64
@@ -51,6 +53,8 @@ class AttentionSchedule:
         depth, width: elements of a row of packed keys or queries, and of packed values or sums.
         transposes_queries: whether loads of queries walk along their depth, and squares of them are
             transposed in registers as they are packed.
+        together: rows whose softmax is computed at once: as many vectors as a call of `exp` takes.
+        masks: loads of the scores that lie along the keys: they are read so, and transposed.
         reads_keys, reads_values: whether they are read where they lie, not packed.
         scores: the register blocks of the first product by height: of whole blocks of keys, then of
             keys left over, high ones first.
@@ -71,6 +75,8 @@ class AttentionSchedule:
     depth: int
     width: int
     transposes_queries: bool
+    together: int
+    masks: tuple[Expr, ...]
     reads_keys: bool
     reads_values: bool
     scores: tuple[MicroBlock, ...]
@@ -120,6 +126,8 @@ def schedule_attention(kernel: AttentionKernel, vectors: Vectors) -> AttentionSc
         round_up(kernel.k.known_extent, lanes),
         round_up(width, lanes),
         _walks(kernel),
+        next(n for n in (lanes * RETURNED_REGISTERS, 2 * lanes, lanes) if rows % n == 0),
+        tuple(item for item in walk((kernel.scores,)) if _is_mask(kernel, item)),
         reads_keys,
         reads_values,
         blocks(of_scores, (most, *_tail_keys(kernel, most, is_cut=bool(bounds))), columns),
@@ -147,6 +155,16 @@ def _walks(kernel: AttentionKernel) -> bool:
         return False
     along = [stride(queries.payload.index, name) for name in names]
     return along[1] == 1 and along[0] != 1
+
+
+def _is_mask(kernel: AttentionKernel, item: Expr) -> bool:
+    """Whether a load of the scores is of rows of keys, in elements that sums hold."""
+    if item.op != "load" or item.args:
+        return False
+    element, widest = item.dtype, kernel.accumulate
+    fits = element is PRED or (element.is_float and element.bits <= widest.bits)
+    steps = [stride(item.payload.index, axis.name) for axis in (kernel.m, kernel.n)]
+    return fits and steps[1] == 1 and steps[0] not in (0, 1)
 
 
 def _lies_along(kernel: AttentionKernel, operand: Expr, axis: Axis) -> bool:

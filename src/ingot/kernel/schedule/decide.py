@@ -25,6 +25,7 @@ from ingot.kernel.schedule.gathers import (
     block_of_rows,
     gathers,
     lanes_of_short_row,
+    large_buffers,
 )
 from ingot.kernel.schedule.lane_counts import (
     is_latency_bound,
@@ -32,7 +33,6 @@ from ingot.kernel.schedule.lane_counts import (
     most_lanes,
     results_of_register,
 )
-from ingot.kernel.schedule.large_buffers import large_buffers
 from ingot.kernel.schedule.loop_schedule import (
     Effort,
     GatheredRows,

@@ -6,6 +6,8 @@ each other. But taking single indices out of a vector costs as much as the loads
 or through memory that was written just before. So along long axes the indices of a whole block are
 stored first; they have reached the cache when the loads need them.
 
+While a table is in a cache, the instruction is faster: lanes are read one by one of large buffers.
+
 The schedule says which, and which integers hold the indices; `emit.loop.gather_indices` computes
 them.
 
@@ -19,6 +21,7 @@ from ingot.hlo.dim import Atom, Dim, product, symbols_of
 from ingot.kernel.expr import Access, Expr, walk
 from ingot.kernel.index_math import coefficient, dim_of, upper_bound
 from ingot.kernel.ir import Axis, Buffer, LoopKernel
+from ingot.llvm.machine_model import L3_BYTES
 from ingot.support.records import record
 
 INDICES_AHEAD = 256
@@ -32,6 +35,9 @@ MOST_LOADED = 16
 
 MOST_GATHERS = 8
 """Loads of one loop that have a block each on the stack."""
+
+LARGE_BYTES = L3_BYTES // 2
+"""Tables of more than this miss caches and pages."""
 
 NARROW_ELEMENTS = 1 << 30
 """Arrays whose indices fit 32 bits, up to an offset that is any index of theirs."""
@@ -201,3 +207,14 @@ def lanes_of_short_row(length: int) -> int:
 def lanes_loaded(indices: int, lanes: int) -> int:
     """Return the lanes of a loop that may have `indices` ahead."""
     return min(lanes, MOST_LOADED) if indices else lanes
+
+
+def large_buffers(kernel: LoopKernel) -> frozenset[int]:
+    """Return the numbers of large buffers that are read at indices which are values."""
+    loads = (node for node in walk(kernel.exprs) if node.op == "load" and node.args)
+    read = {load.payload.buffer for load in loads}
+    return frozenset(n for n, each in enumerate(kernel.buffers) if n in read and _is_large(each))
+
+
+def _is_large(buffer: Buffer) -> bool:
+    return isinstance(buffer.size, int) and buffer.size * buffer.dtype.bits // 8 > LARGE_BYTES
