@@ -15,7 +15,12 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.kernel.attention.bounds import Bounds, key_bounds
-from ingot.kernel.contraction.micro_blocks import BlockMaker, MicroBlock, shared_heights
+from ingot.kernel.contraction.micro_blocks import (
+    BlockMaker,
+    MicroBlock,
+    heights_behind,
+    shared_heights,
+)
 from ingot.kernel.contraction.operands import assumed, cell_bits, is_plain, stride
 from ingot.kernel.contraction.product_blocks import round_up
 from ingot.kernel.contraction.register_block import most_rows
@@ -32,9 +37,6 @@ MAX_QUERIES = 64
 
 MAX_KEYS = 140
 """Keys of a block, about: scores of more leave the L1 cache before they are read again."""
-
-TAIL_KEYS = (4, 1)
-"""Heights of the register blocks for keys left over when their number is not known."""
 
 
 @record
@@ -100,7 +102,11 @@ def schedule_attention(kernel: AttentionKernel, vectors: Vectors) -> AttentionSc
     bounds = key_bounds(kernel)
     reads_keys = _lies_along(kernel, kernel.rhs, kernel.k)
     reads_values = _lies_along(kernel, kernel.values, kernel.e)
-    knows_rows = not reads_values or isinstance(_step(kernel, kernel.values), int)
+    # Bounds cut keys anywhere.
+    behind = heights_behind(None if bounds else kernel.n.extent, most)
+    knows_rows = not reads_values or isinstance(
+        stride(kernel.values.payload.index, kernel.n.name), int
+    )
     of_scores = BlockMaker(kernel.accumulate, lanes, columns)
     of_sums = BlockMaker(kernel.accumulate, lanes, None, knows_rows)
     shared = shared_heights(kernel.accumulate, lanes, vectors)
@@ -130,22 +136,9 @@ def schedule_attention(kernel: AttentionKernel, vectors: Vectors) -> AttentionSc
         tuple(item for item in walk((kernel.scores,)) if _is_mask(kernel, item)),
         reads_keys,
         reads_values,
-        blocks(of_scores, (most, *_tail_keys(kernel, most, is_cut=bool(bounds))), columns),
+        blocks(of_scores, (most, *behind), columns),
         tuple(zip(*of_columns, strict=True)),
     )
-
-
-def _tail_keys(kernel: AttentionKernel, most: int, *, is_cut: bool) -> tuple[int, ...]:
-    """Return the heights of blocks behind those of `most` keys; `is_cut`: by bounds."""
-    extent = kernel.n.extent
-    if isinstance(extent, int) and not is_cut:
-        return (extent % most,) * (extent % most > 0)
-    return tuple(height for height in TAIL_KEYS if height < most)
-
-
-def _step(kernel: AttentionKernel, operand: Expr) -> int | Dim | None:
-    """Return the step from key to key of an operand that is plain."""
-    return stride(operand.payload.index, kernel.n.name)
 
 
 def _walks(kernel: AttentionKernel) -> bool:

@@ -10,6 +10,7 @@ Invariant: a block changes neither which products a sum has nor their order.
 from __future__ import annotations
 
 from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DType
 from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.register_block import most_rows
@@ -46,6 +47,9 @@ instructions limit, blocks of 14x32 in the caches took 0.92 of the time where A 
 BROADCAST_BITS, MOST_LOADS = 512, 0.93
 """Bits of the vectors that this is for, and loads at most for each product: a cycle has as many of
 both. With more 6x479x147 took 1.08 of the time."""
+
+TAIL_HEIGHTS = (4, 1)
+"""Heights of the blocks for rows left over when their number is not known."""
 
 
 @record
@@ -127,6 +131,16 @@ class BlockMaker:
         of_b = vectors * (1 if knows_rows else 2)
         again = (vectors - 1) * -(-rows // EMBEDDING_ROWS)
         return of_b + rows + again <= MOST_LOADS * rows * vectors
+
+
+def heights_behind(extent: int | Dim | None, rows: int) -> tuple[int, ...]:
+    """Return the heights of the blocks for rows left over behind whole ones of `rows` rows.
+
+    `extent` is that of all rows; high blocks come first.
+    """
+    if isinstance(extent, int):
+        return (extent % rows,) * (extent % rows > 0)
+    return tuple(height for height in TAIL_HEIGHTS if height < rows)
 
 
 def heights_of(vectors: Vectors) -> range:

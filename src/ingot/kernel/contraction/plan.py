@@ -14,16 +14,18 @@ from __future__ import annotations
 from ingot.analysis.library import VECTORS
 from ingot.hlo.dim import Dim
 from ingot.kernel.contraction.epilogue import EpilogueSchedule, schedule_epilogue
-from ingot.kernel.contraction.micro_blocks import BlockMaker, MicroBlock, shared_heights
+from ingot.kernel.contraction.micro_blocks import (
+    BlockMaker,
+    MicroBlock,
+    heights_behind,
+    shared_heights,
+)
 from ingot.kernel.contraction.operands import cell_bits, oriented, stride
 from ingot.kernel.contraction.rhs_placement import DOTS
 from ingot.kernel.contraction.schedule import ContractionSchedule
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm.machine_model import LINE_BYTES, Vectors
 from ingot.support.records import record
-
-TAIL_ROWS = (4, 1)
-"""Heights of the register blocks for rows left over when their number is not known."""
 
 MAX_VECTORS, MAX_TAIL_SUMS = 8, 12
 """Vectors per row, and in all, of register blocks for rows left over."""
@@ -89,11 +91,8 @@ class _Blocks:
 
     def all_heights(self) -> tuple[tuple[MicroBlock, ...], ...]:
         """Return the blocks of whole row blocks, then of rows left over."""
-        rows, extent = self.schedule.rows, self.kernel.m.extent
-        tails = tuple(height for height in TAIL_ROWS if height < rows)
-        if isinstance(extent, int):
-            tails = (extent % rows,) * (extent % rows > 0)
-        return tuple(map(self._of_height, (rows, *tails)))
+        rows = self.schedule.rows
+        return tuple(map(self._of_height, (rows, *heights_behind(self.kernel.m.extent, rows))))
 
     def _of_height(self, rows: int) -> tuple[MicroBlock, ...]:
         columns, extent = self._width(rows), self.kernel.n.extent
@@ -120,11 +119,13 @@ class _Blocks:
         if self._is_dots:
             is_any = element.is_float and self.vectors.has_fma
             return MicroBlock(rows, columns, columns, schedule.rhs == "packed dots" and is_any)
-        is_direct, lanes = schedule.rhs == "direct", schedule.lanes
+        lanes, panel, knows_rows = schedule.lanes, schedule.columns, False
+        if schedule.rhs == "direct":
+            panel, row = None, stride(self.kernel.rhs.payload.index, self.kernel.k.name)
+            knows_rows = isinstance(row, int)
         vectors = -(-(columns or self._width(rows)) // lanes)
         is_shared = self._is_shared(rows, vectors)
-        knows_rows = is_direct and isinstance(self._rhs_row, int)
-        maker = BlockMaker(element, lanes, None if is_direct else schedule.columns, knows_rows)
+        maker = BlockMaker(element, lanes, panel, knows_rows)
         return maker.block(rows, columns, vectors, is_shared=is_shared)
 
     def _is_shared(self, rows: int, vectors: int) -> bool:
@@ -143,8 +144,3 @@ class _Blocks:
             return self.packed
         where = self.kernel.lhs.payload.index
         return stride(where, self.kernel.m.name), stride(where, self.kernel.k.name)
-
-    @property
-    def _rhs_row(self) -> int | Dim | None:
-        """The step from row to row of an rhs in place."""
-        return stride(self.kernel.rhs.payload.index, self.kernel.k.name)

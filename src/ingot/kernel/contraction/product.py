@@ -116,7 +116,6 @@ class Product(DriverParameters):
         first: where in their buffers they begin (`Operand.first`).
         result: buffer number of the result, None where an epilogue takes the sums.
         blocks: how it is cut.
-        rest: columns that are left over behind the whole register blocks.
         micro_blocks: those that its micro-kernels compute, in the order of the driver's env.
     """
 
@@ -127,7 +126,6 @@ class Product(DriverParameters):
     first: tuple[Expr | None, Expr | None]
     result: int | None
     blocks: Blocks
-    rest: int
     micro_blocks: tuple[MicroBlock, ...]
 
 
@@ -159,7 +157,6 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
         (given.lhs.first, given.rhs.first),
         None if sums is None else kernel.stores[0].buffer,
         blocks,
-        rest,
         tuple(
             variant.block(rows, columns)
             for columns in (variant.columns, rest or variant.columns)
