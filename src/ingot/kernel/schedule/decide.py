@@ -21,6 +21,7 @@ from ingot.kernel.expr import walk
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.copies import is_copied
 from ingot.kernel.schedule.gathers import (
+    GathersAhead,
     bits_of_gathers,
     block_of_rows,
     gathers,
@@ -129,13 +130,14 @@ def _match_gathered(request: LoopRequest) -> LoopSchedule | str:
     *outer, rows, axis = kernel.grid
     units = dim.product([dim.ceil_div(rows.extent, block), *(item.extent for item in outer)])
     found = gathers(kernel.exprs, kernel.grid)
+    ahead = GathersAhead(bits_of_gathers(kernel, found, kernel.grid), (found,))
     return LoopSchedule(
         axis,
         (lanes_of_short_row(axis.known_extent),) * len(kernel.passes),
         block,
         units,
         *chunks_of(kernel, units, axis.known_extent * block),
-        GatheredRows(found, bits_of_gathers(kernel, found, kernel.grid)),
+        GatheredRows(ahead=ahead),
     )
 
 

@@ -17,7 +17,7 @@ from enum import Enum
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.schedule.gathers import NOTHING_AHEAD, Gather, GathersAhead
+from ingot.kernel.schedule.gathers import NOTHING_AHEAD, GathersAhead
 from ingot.kernel.schedule.piece_loops import Band, PieceLoop
 from ingot.kernel.schedule.pieces import Cut
 from ingot.support.records import record
@@ -161,18 +161,10 @@ class JoinedRows(LaneBlocks):
 
 
 @record
-class GatheredRows:
-    """Lanes run along short rows whose gather indices are computed ahead for a block of rows.
-
-    Attributes:
-        gathers: the gathers along the rows.
-        index_bits: bits of the integers that hold their indices.
-    """
+class GatheredRows(LaneBlocks):
+    """Lanes run along short rows whose gather indices are computed ahead for a block of rows."""
 
     name = "gathered rows"
-
-    gathers: tuple[Gather, ...]
-    index_bits: int
 
 
 @record

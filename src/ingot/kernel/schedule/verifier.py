@@ -78,8 +78,7 @@ def _loads(schedule: LoopSchedule) -> Iterator[Expr]:
     strategy = schedule.strategy
     if isinstance(strategy, SquareTiles | TransposedRows):
         yield from strategy.loads
-    gathers = strategy.gathers if isinstance(strategy, GatheredRows) else ()
-    yield from (item.load for item in (*gathers, *chain(*schedule.ahead.of_passes)))
+    yield from (item.load for item in chain(*schedule.ahead.of_passes))
 
 
 def _broken_lanes(kernel: LoopKernel, schedule: LoopSchedule) -> Broken:
@@ -176,10 +175,8 @@ def _broken_joined(kernel: LoopKernel, schedule: LoopSchedule, strategy: JoinedR
 def _broken_gathered(kernel: LoopKernel, schedule: LoopSchedule, strategy: GatheredRows) -> Broken:
     if len(kernel.grid) < 2 or schedule.vector_axis != kernel.grid[-1]:
         yield "gathered: there are no rows along the last axis"
-    if not strategy.gathers:
+    if not any(strategy.ahead.of_passes):
         yield "gathered: nothing is gathered"
-    if strategy.index_bits not in INDEX_BITS:
-        yield f"gathered: no index has {strategy.index_bits} bits"
 
 
 def _broken_transposed(

@@ -13,12 +13,15 @@ from collections.abc import Callable
 from functools import partial
 
 from ingot.emit.loop.body import LoopEmitter
-from ingot.emit.loop.gather_indices import carrying_nothing, load_indexed, store_indices
+from ingot.emit.loop.gather_indices import (
+    carrying_nothing,
+    index_type,
+    load_indexed,
+    store_indices,
+)
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.kernel.ir import Axis
 from ingot.kernel.schedule.gathers import Gather
-from ingot.kernel.schedule.loop_schedule import GatheredRows
-from ingot.llvm import types as lt
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value
@@ -32,13 +35,13 @@ class GatheredRowsEmitter(LoopEmitter):
 
     @property
     def _index_type(self) -> Type:
-        return lt.I32 if self._strategy(GatheredRows).index_bits == lt.I32.bits else lt.I64
+        return index_type(self.schedule.ahead.bits)
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
         f, rows, block = self.f, self.kernel.grid[-2], self.schedule.block
         assert isinstance(block, int), "blocks of short rows have known sizes"
         self._prepare(self.kernel.passes, frozenset((axis.name, rows.name)))
-        found = self._strategy(GatheredRows).gathers
+        (found,) = self.schedule.ahead.of_passes
         blocks = self._blocks(axis)
         length = blocks[-1][0] + self.schedule.lanes[0]
         free = [item for item in found if item.is_free(rows.name)]

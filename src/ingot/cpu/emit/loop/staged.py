@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingot.emit.loop.body import LoopEmitter, Strip, divides
-from ingot.emit.loop.gather_indices import indices_of
+from ingot.emit.loop.gather_indices import index_type, indices_of
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.types import memory_type, narrow, widen
 from ingot.emit.values.values import combine
@@ -45,7 +45,7 @@ class StagedEmitter(LoopEmitter):
     @property
     def index_type(self) -> Type:
         """The type of indices that are computed together."""
-        return lt.I32 if self._staged.index_bits == lt.I32.bits else lt.I64
+        return index_type(self._staged.index_bits)
 
     @property
     def _staged(self) -> StagedUpdates:
