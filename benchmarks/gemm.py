@@ -112,6 +112,7 @@ def ingot_run(case: Case, inputs: list[Any]) -> tuple[Run, Any, float]:
     from ingot.cpu.library import library_part, shared_addresses
     from ingot.hlo.dim import evaluate
     from ingot.kernel.contraction.build import build_contraction_kernel
+    from ingot.kernel.contraction.plan import plan_contraction
     from ingot.kernel.contraction.schedule import schedule_contraction
     from ingot.llvm.builder import ModuleBuilder
     from ingot.llvm.jit import compile_object
@@ -125,10 +126,11 @@ def ingot_run(case: Case, inputs: list[Any]) -> tuple[Run, Any, float]:
     fused = computation(case)
     start = time.perf_counter()
     kernel = build_contraction_kernel(fused)
-    vectors = Vectors(target.vector_bits, target.num_vector_registers)
+    vectors = Vectors.of(target)
     schedule = schedule_contraction(kernel, vectors)
+    plan = plan_contraction(kernel, schedule, vectors)
     module = ModuleBuilder("gemm")
-    emitted = emit_contraction_kernel(module, "k", kernel, schedule, target)
+    emitted = emit_contraction_kernel(module, "k", kernel, plan, target)
     needed = [library_part(target, item) for item in emitted.templates]
     library = link_object(
         [compile_object(module.text(), target, cache=None)],

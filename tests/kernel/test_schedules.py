@@ -14,9 +14,11 @@ import pytest
 from tests.expected_text import check_expected, expectation
 
 from ingot.hlo.dtype import F32
+from ingot.kernel.expr import load
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
 from ingot.kernel.parse import parse_kernel
 from ingot.kernel.schedule.decide import LOOP_STRATEGIES, schedule_loops
+from ingot.kernel.schedule.gathers import GathersAhead
 from ingot.kernel.schedule.loop_schedule import (
     GatheredRows,
     InLanes,
@@ -96,8 +98,10 @@ def test_illegal_schedules_are_refused(name: str, changes: dict[str, object], br
 @pytest.mark.parametrize(
     ("name", "changes", "broken"),
     [
-        ("lanes", {"gather_bits": 8}, "gather-bits: no index has 8 bits"),
-        ("gathered_rows", {"index_bits": 0}, "gathered: no index has 0 bits"),
+        ("lanes", {"ahead": GathersAhead(8, ())}, "ahead: no index has 8 bits"),
+        ("square_tiles", {"loads": (load(2, 0, F32),)}, "loads: the kernel has no load"),
+        ("transposed_rows", {"loads": (load(2, 0, F32),)}, "loads: the kernel has no load"),
+        ("gathered_rows", {"ahead": GathersAhead(8, ())}, "ahead: no index has 8 bits"),
         ("pieces", {"bands": ()}, "not each combination of ranges is a band"),
         ("pieces", {"cuts": ()}, "the last cut is not along the vector axis"),
         ("square_tiles", {"side": 12}, "a side is not as long as a vector"),
@@ -109,7 +113,7 @@ def test_illegal_schedules_are_refused(name: str, changes: dict[str, object], br
         ("staged_updates", {"index_bits": 16}, "no integers for their indices"),
         ("staged_updates", {"count": 0}, "no updates"),
         ("staged_updates", {"unroll": 3}, "updates are not whole rounds of a loop"),
-        ("gathered_rows", {"gathers": ()}, "nothing is gathered"),
+        ("gathered_rows", {"ahead": GathersAhead(32, ((),))}, "nothing is gathered"),
         ("joined_rows", {"axis": Axis("@9", 1000)}, "@9 is no axis of the grid"),
         ("transposed_rows", {"width": 4}, "a row is longer than what is read of it"),
         ("transposed_rows", {"lanes": 8}, "lanes are not the rows of a block"),
@@ -134,11 +138,11 @@ def test_illegal_numbers_of_strategies_are_refused(
         (SplitReduction(1, 1), "it is not one reduction"),
         (StagedUpdates(1, None, False, 32, 1, 1, (1, 2)), "updates are not made in order"),
         (JoinedRows(Axis("@0", 4)), "lanes run along an axis of the grid"),
-        (GatheredRows((), 32), "there are no rows along the last axis"),
+        (GatheredRows(), "there are no rows along the last axis"),
         (RowNest((), (), 0), "there are no rows around"),
         (Pieces((), ()), "the last cut is not along the vector axis"),
-        (SquareTiles(Axis("@0", 4), 8, False), "both sides are along one axis"),
-        (TransposedRows(4, 4), "lanes are not the rows of a block"),
+        (SquareTiles(Axis("@0", 4), 8, False, ()), "both sides are along one axis"),
+        (TransposedRows(4, 4, ()), "lanes are not the rows of a block"),
         (InLanes(), ""),
     ],
 )

@@ -33,6 +33,12 @@ class Axis:
     name: str
     extent: int | Dim
 
+    @property
+    def known_extent(self) -> int:
+        """The extent of an axis that is known to have a number."""
+        assert isinstance(self.extent, int), f"the extent of {self.name} is symbolic"
+        return self.extent
+
 
 @record
 class Buffer:

@@ -64,6 +64,7 @@ class Vectors:
         bits: bits of a register.
         registers: number of registers.
         most: registers that one value may take.
+        has_fma: whether a float product and its addition are one instruction.
         has_bf16_pairs: whether products of bf16 are added to f32 two at a time.
         has_byte_quads: whether products of bytes are added to s32 four at a time.
         has_tiles, has_bf16_tiles: whether tiles of bytes, and of bf16, are multiplied by one
@@ -73,6 +74,7 @@ class Vectors:
     bits: int
     registers: int
     most: int = 64
+    has_fma: bool = True
     has_bf16_pairs: bool = False
     has_byte_quads: bool = False
     has_tiles: bool = False
@@ -166,6 +168,7 @@ def _vectors_of(target: TargetSpec) -> Vectors:
     return Vectors(
         target.vector_bits,
         target.num_vector_registers,
+        has_fma=target.has_fma,
         has_bf16_pairs=target.has_bf16_pairs,
         has_byte_quads=target.has_byte_quads,
         has_tiles=target.has_tiles,

@@ -14,6 +14,7 @@ from ingot.cpu.library import library_part, shared_addresses
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import evaluate
 from ingot.kernel.contraction.build import build_contraction_kernel
+from ingot.kernel.contraction.plan import plan_contraction
 from ingot.kernel.contraction.schedule import ContractionSchedule, schedule_contraction
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm.builder import ModuleBuilder
@@ -81,10 +82,11 @@ def compile_contraction(
     """Compile the contraction of a fused computation; `tune` may change its schedule."""
     target = target or TargetSpec.host()
     kernel = build_contraction_kernel(fused)
-    vectors = Vectors(target.vector_bits, target.num_vector_registers)
+    vectors = Vectors.of(target)
     schedule = tune(schedule_contraction(kernel, vectors))
+    plan = plan_contraction(kernel, schedule, vectors)
     module = ModuleBuilder("contraction")
-    emitted = emit_contraction_kernel(module, "k", kernel, schedule, target)
+    emitted = emit_contraction_kernel(module, "k", kernel, plan, target)
     text = module.text()
     needed = [library_part(target, item) for item in emitted.templates]
     library = link_object([compile_object(text, target)], shared_addresses(needed))

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the schedule of contractions promises: blocks that fit, units enough to share."""
 
+import itertools
+
 import pytest
 from tests.cpu.contraction.test_contraction import product
 
 from ingot.hlo.dim import evaluate
 from ingot.kernel.contraction.build import build_contraction_kernel
+from ingot.kernel.contraction.plan import plan_contraction
 from ingot.kernel.contraction.schedule import PACK_BYTES, schedule_contraction
 from ingot.kernel.contraction.unit_blocks import TILE_BYTES
 from ingot.llvm.machine_model import Vectors
@@ -16,6 +19,35 @@ EXTENTS = [1, 10, 64, 129, 1000, 4096, 50257]
 
 def schedule(dims, transposed=(False, False), vectors=WIDE, name="f32"):
     return schedule_contraction(build_contraction_kernel(product(dims, transposed, name)), vectors)
+
+
+def plan(dims, vectors=WIDE, name="f32"):
+    kernel = build_contraction_kernel(product(dims, name=name))
+    return plan_contraction(kernel, schedule_contraction(kernel, vectors), vectors)
+
+
+@pytest.mark.parametrize("vectors", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("name", ["f32", "s32"])
+def test_register_blocks_cover_rows_and_columns_once(name, vectors):
+    shared = set[bool]()
+    for m, n in itertools.product(EXTENTS, EXTENTS):
+        made = plan((None, m, n, 64), vectors, name)
+        rows, columns = (n, m) if made.schedule.swapped else (m, n)
+        whole, *left = made.row_blocks
+        assert rows % whole[0].rows == sum(blocks[0].rows for blocks in left)
+        for blocks in made.row_blocks:
+            assert columns % blocks[0].columns == sum(block.columns for block in blocks[1:])
+            shared |= {block.is_shared for block in blocks}
+    # The library has micro-kernels of floats, of vectors that are long enough.
+    assert (True in shared) == (name == "f32" and vectors is WIDE)
+
+
+def test_blocks_of_symbolic_rows_and_columns_are_counted_as_they_run():
+    made = plan((None, "?m", "?n", 64))
+    heights = [blocks[0].rows for blocks in made.row_blocks]
+    assert heights[0] > 4
+    assert heights[1:] == [4, 1]
+    assert [blocks[1].columns for blocks in made.row_blocks] == [0, 0, 0]
 
 
 def test_small_products_are_one_chunk():

@@ -19,13 +19,11 @@ from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase, bind_env
 from ingot.cpu.emit.template import Template
 from ingot.emit.values.types import memory_type
 from ingot.hlo.dim import Dim
-from ingot.kernel.contraction.operands import oriented
-from ingot.kernel.contraction.schedule import ContractionSchedule, schedule_contraction
+from ingot.kernel.contraction.epilogue import EpilogueSchedule
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
-from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 from ingot.support.records import record, replace
 
@@ -43,19 +41,6 @@ class DriverPart:
 
     parameters: tuple[int | Dim, ...]
     micro_kernels: tuple[Template, ...]
-
-
-@record
-class Epilogue:
-    """What takes the sums of a driver.
-
-    Attributes:
-        kernel: the contraction, with its operands as the driver takes them.
-        schedule: how its results are computed from rows of sums.
-    """
-
-    kernel: ContractionKernel
-    schedule: ContractionSchedule
 
 
 @record
@@ -97,19 +82,12 @@ class DriverCall:
         assert self.result is not None, "an epilogue takes the sums"
         return self._called(self.result, 0)
 
-    def epilogue(self, kernel: ContractionKernel, vectors: Vectors) -> Epilogue | None:
-        """Return what takes the sums of a kernel; None if they are its result."""
-        if self.result is not None:
-            return None
-        schedule = replace(schedule_contraction(kernel, vectors), n_block=self.n_block)
-        return Epilogue(oriented(kernel) if schedule.swapped else kernel, schedule)
-
     def with_code(
         self,
         module: ModuleBuilder,
         symbol: str,
         kernel: ContractionKernel,
-        epilogue: Epilogue | None,
+        epilogue: EpilogueSchedule | None,
         target: TargetSpec,
     ) -> EmittedKernel:
         """Emit the kernel's own code; return how all of it is called.
@@ -118,14 +96,14 @@ class DriverCall:
             module: gets the code.
             symbol: how the names of its functions begin.
             kernel: the kernel.
-            epilogue: what takes its sums, of `epilogue`.
+            epilogue: how its results are made of the sums, None where they are the sums.
             target: the target.
         """
         # The driver does not touch a result that an epilogue stores: an operand stands in for it.
         result, slot = self.operands[0] if self.result is None else self.result, 0
         if epilogue is not None:
             slot = CodeSlot(f"{symbol}_epilogue")
-            emit_epilogue(module, slot.symbol, epilogue.kernel, epilogue.schedule, target)
+            emit_epilogue(module, slot.symbol, kernel, epilogue, target)
         made = self._called(result, slot)
         own = {"behind": tuple(range(len(kernel.buffers))), "behind_symbols": kernel.symbols}
         made = replace(made, **own, templates=self.needed)

@@ -11,9 +11,8 @@ from ingot.cpu.library.parts import LibraryPart
 from ingot.cpu.library.samples import common_folds, common_generic_kernels
 from ingot.cpu.library.selections import common_selections
 from ingot.cpu.library.sorts import common_sorts
-from ingot.cpu.library.subroutines import common_subroutines
+from ingot.cpu.library.subroutines import common_subroutines, common_transposes
 from ingot.cpu.library.transforms import common_transforms
-from ingot.cpu.library.transposes import common_transposes
 from ingot.llvm.target import TargetSpec
 
 COMMON: tuple[Callable[[TargetSpec], Iterator[LibraryPart]], ...] = (

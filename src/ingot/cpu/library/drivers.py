@@ -14,7 +14,7 @@ from itertools import product
 from typing import TypeVar
 
 from ingot.analysis.library import VECTORS
-from ingot.cpu.emit.contraction.microkernel import shared_across
+from ingot.cpu.emit.contraction.microkernel import shared
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.contraction.product_call import product_call, product_template
 from ingot.cpu.emit.contraction.product_parts import micro_kernel
@@ -35,8 +35,9 @@ from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.plans import CodePlan, driver_code
 from ingot.cpu.strategies.request import Request
 from ingot.hlo.dtype import F32
+from ingot.kernel.contraction.micro_blocks import BlockMaker, heights_of
 from ingot.kernel.contraction.operands import cell_bits
-from ingot.kernel.contraction.product import heights_of, plain_product
+from ingot.kernel.contraction.product import plain_product
 from ingot.kernel.contraction.product_variant import Placement, ProductVariant
 from ingot.kernel.convolution.direct import direct_convolution, side_by_side
 from ingot.kernel.convolution.direct_parts import tap_rows
@@ -53,6 +54,7 @@ from ingot.kernel.ir import (
 from ingot.kernel.verifier import verify_kernel
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
+from ingot.support.records import replace
 
 _Plan = TypeVar("_Plan")
 
@@ -147,10 +149,10 @@ def common_products(target: TargetSpec) -> Iterator[LibraryPart]:
     variants = [ProductVariant(F32, lanes, "direct", is_dense) for is_dense in DENSE]
     variants.append(ProductVariant(F32, lanes, "packed", is_dense=True))
     for variant, rows, columns in product(variants, heights_of(vectors), widths):
-        yield library_part(target, template_of(micro_kernel(variant, rows, columns)))
-    cell = cell_type(F32)
+        yield library_part(target, template_of(micro_kernel(variant, variant.block(rows, columns))))
     for rows, masked in product(heights_of(vectors), (False, True)):
-        across = shared_across(cell, lanes, rows, VECTORS, masked=masked)
+        block = BlockMaker(F32, lanes).block(rows, VECTORS * lanes)
+        across = replace(shared(cell_type(F32), lanes, block, masked=masked), a_row=1)
         yield library_part(target, template_of(across))
 
 
@@ -162,9 +164,13 @@ def common_convolutions(target: TargetSpec) -> Iterator[LibraryPart]:
     of = Elements(cell_type(F32), lanes)
     yield library_part(target, direct_template(F32, (of.vectors, lanes)))
     yield library_part(target, filter_gradient_template(F32, lanes))
+    panels = BlockMaker(F32, lanes, of.columns)
     for rows in heights_of(vectors):
-        yield library_part(target, template_of(gradient_kernel(of, rows)))
-    for taps in (0, 3):
-        most = tap_rows(taps, VECTORS, vectors)
-        for rows in range(most // 2, most + 1) if taps else heights_of(vectors):
-            yield library_part(target, template_of(direct_kernel(of, rows, taps=taps)))
+        block = panels.block(rows, of.columns)
+        yield library_part(target, template_of(gradient_kernel(of, block)))
+        yield library_part(target, template_of(direct_kernel(of, block)))
+    taps = 3
+    most = tap_rows(taps, VECTORS, vectors)
+    for rows in range(most // 2, most + 1):
+        block = replace(panels.block(rows, of.columns), rows_ahead=0)
+        yield library_part(target, template_of(direct_kernel(of, block, taps)))

@@ -6,6 +6,7 @@ from __future__ import annotations
 from ingot.cpu.emit.contraction.kernel import emit_contraction_kernel
 from ingot.cpu.strategies.plans import CONTRACTION_WEIGHT, CodePlan, scheduled
 from ingot.cpu.strategies.request import Request
+from ingot.kernel.contraction.plan import plan_contraction
 from ingot.kernel.contraction.schedule import schedule_contraction
 from ingot.kernel.ir import ContractionKernel
 
@@ -15,4 +16,5 @@ def match_contraction(request: Request) -> CodePlan:
     kernel = request.kernel
     assert isinstance(kernel, ContractionKernel), "the table says so"
     schedule = schedule_contraction(kernel, request.vectors)
-    return scheduled(emit_contraction_kernel, kernel, schedule, request.target, CONTRACTION_WEIGHT)
+    plan = plan_contraction(kernel, schedule, request.vectors)
+    return scheduled(emit_contraction_kernel, kernel, plan, request.target, CONTRACTION_WEIGHT)

@@ -13,6 +13,7 @@ from typing import TypeVar
 from ingot.cpu.emit.drivers import DriverCall
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.emit.loop.kernel import emit_loop_kernel
+from ingot.kernel.contraction.epilogue import EpilogueSchedule, driver_epilogue
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import ContractionKernel, Kernel, LoopKernel
 from ingot.kernel.schedule.loop_schedule import Effort, LoopSchedule
@@ -97,9 +98,15 @@ class ScheduledCode(CodePlan):
 
 @record
 class DriverCode(CodePlan):
-    """A driver of the library, with code of the kernel's own around it."""
+    """A driver of the library, with code of the kernel's own around it.
+
+    Attributes:
+        call: how the driver is called.
+        epilogue: how results are made of its sums, None where they are the sums.
+    """
 
     call: DriverCall
+    epilogue: EpilogueSchedule | None
 
 
 def driver_code(kernel: ContractionKernel, target: TargetSpec, call: DriverCall) -> DriverCode:
@@ -107,12 +114,14 @@ def driver_code(kernel: ContractionKernel, target: TargetSpec, call: DriverCall)
 
     Code of the kernel's own says where operands begin, or is the epilogue that takes the sums.
     """
-    epilogue = call.epilogue(kernel, Vectors.of(target))
+    epilogue = None
+    if call.result is None:
+        epilogue = driver_epilogue(kernel, Vectors.of(target), call.n_block)
 
     def emit(module: ModuleBuilder, symbol: str) -> EmittedKernel:
         return call.with_code(module, symbol, kernel, epilogue, target)
 
-    return DriverCode(kernel, KERNEL_WEIGHT, emit, PLAIN, call)
+    return DriverCode(kernel, KERNEL_WEIGHT, emit, PLAIN, call, epilogue)
 
 
 def scheduled(

@@ -32,7 +32,8 @@ def _plan(strategy: str, plan: Plan) -> str:
     if isinstance(plan, ScheduledCode):
         return fields_text(strategy, plan.schedule)
     if isinstance(plan, DriverCode):
-        return f"{strategy} by {_names(plan.call.needed)}, and code of its own"
+        text = f"{strategy} by {_names(plan.call.needed)}, and code of its own"
+        return text if plan.epilogue is None else fields_text(f"{text}: epilogue", plan.epilogue)
     if isinstance(plan, LibraryKernel):
         return f"{strategy} by {_names(part.template for part in plan.parts)}"
     raise InternalError(f"a plan of no known kind: {type(plan).__name__}")

@@ -23,7 +23,7 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim, always_positive, minimum, product
 from ingot.kernel.expr import make, walk
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
-from ingot.kernel.schedule.gathers import Gather, gathers
+from ingot.kernel.schedule.gathers import Gather
 from ingot.kernel.schedule.loop_schedule import InLanes, LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.types import vector
@@ -81,17 +81,16 @@ class LoopEmitter(UnitEmitter):
 
         vectors = carrying_nothing(body)
         aligned = lanes if divides(lanes, self.schedule.block) else 1
-        ahead = self._gathers(self.kernel.passes, (*self.kernel.grid, axis))
+        (ahead,) = self.schedule.ahead.of_passes or ((),)
         if whole and self.schedule.block == lanes and not ahead:
             self._at(axis.name, low, Lanes(axis.name, lanes, None, aligned), [], vectors)
             return
         self.vectorize(Strip(axis.name, low, high, lanes, whole, aligned), [], vectors, ahead)
 
-    def _gathers(self, passes: tuple[Pass, ...], axes: tuple[Axis, ...]) -> tuple[Gather, ...]:
-        """Return the gathers along the last of `axes` whose indices are computed ahead."""
-        if not self.schedule.gather_bits:
-            return ()
-        return gathers(tuple(e for item in passes for e in item.exprs), axes)
+    def _gathers(self, item: Pass) -> tuple[Gather, ...]:
+        """Return the gathers whose indices are computed ahead, of a pass with lanes of its own."""
+        of_passes = self.schedule.ahead.of_passes
+        return of_passes[self.kernel.passes.index(item)] if of_passes else ()
 
     def _pass_axes(self) -> frozenset[str]:
         return frozenset(a.name for item in self.kernel.passes for a in item.axes)
@@ -123,7 +122,7 @@ class LoopEmitter(UnitEmitter):
             return self._at(name, position, Lanes(name, lanes, None, aligned), values, block)
 
         if ahead:
-            indices = IndicesAhead(self.emitter, ahead, self.schedule.gather_bits, lanes, at)
+            indices = IndicesAhead(self.emitter, ahead, self.schedule.ahead.bits, lanes, at)
             values = indices.loop(low, whole, carried, body)
         else:
             values = f.loop(low, whole, lanes, carried, lambda here, old: at(here, old, body))
@@ -231,7 +230,7 @@ class LoopEmitter(UnitEmitter):
                 Strip(axis.name, low, high, lanes, whole, aligned),
                 values,
                 lambda carried: self._point(item, carried),
-                self._gathers((item,), (*self.kernel.grid, *item.axes)),
+                self._gathers(item),
             )
 
         def scalar(position: IndexValue, carried: list[Value]) -> list[Value]:

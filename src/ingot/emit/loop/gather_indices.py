@@ -39,6 +39,11 @@ def carrying_nothing(body: Callable[[], object]) -> Block:
     return block
 
 
+def index_type(bits: int) -> lt.Type:
+    """Return the type of the integers of `bits` bits that hold indices."""
+    return lt.I32 if bits == lt.I32.bits else lt.I64
+
+
 At = Callable[[Value, list[Value], Block], list[Value]]
 """Emits a block of lanes at a position."""
 
@@ -51,7 +56,7 @@ class IndicesAhead:
     ) -> None:
         """Make room for indices of `bits` bits; `at` opens a block of lanes."""
         self.emitter = emitter
-        self.type = lt.I32 if bits == lt.I32.bits else lt.I64
+        self.type = index_type(bits)
         self.lanes = lanes
         self.at = at
         f = emitter.f

@@ -16,7 +16,7 @@ from ingot.emit.values.values import ValueEmitter
 from ingot.hlo import dim
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.kernel.schedule.loop_schedule import LoopSchedule, UnitAxes, unit_axes
 from ingot.llvm import types as lt
 from ingot.llvm.values import Value
 
@@ -108,13 +108,12 @@ class UnitEmitter(ABC):
 
     def _unit_axes(self) -> list[Axis]:
         """Return the axes that units count, the axes that are cut into blocks last."""
-        cut, block = self._cut_axes(), self.schedule.block
-        axes = [axis for axis in self.kernel.grid if axis not in cut]
-        return axes + [Axis(a.name, dim.floordiv(a.extent + block - 1, block)) for a in cut]
+        (axes, cut), block = self._axes_of_units(), self.schedule.block
+        counted = [axis for axis in axes if axis not in cut]
+        return counted + [Axis(a.name, dim.floordiv(a.extent + block - 1, block)) for a in cut]
 
-    def _cut_axes(self) -> list[Axis]:
-        vector_axis = self.schedule.vector_axis
-        return [vector_axis] if vector_axis is not None else []
+    def _axes_of_units(self) -> UnitAxes:
+        return unit_axes(self.kernel, self.schedule)
 
     def _block_bounds(self, axis: Axis) -> tuple[IndexValue, IndexValue]:
         """Return the first point of the current block of a cut axis, and the one after its last."""

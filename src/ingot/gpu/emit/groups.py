@@ -29,6 +29,7 @@ from ingot.gpu.intrinsics import (
 )
 from ingot.gpu.schedule.strategies import Columns
 from ingot.kernel.ir import Axis, Pass
+from ingot.kernel.schedule.loop_schedule import UnitAxes
 from ingot.llvm import types as lt
 from ingot.llvm.values import Value
 from ingot.support.records import replace
@@ -211,8 +212,8 @@ class ColumnsEmitter(GroupEmitter):
         assert isinstance(strategy, Columns), "each strategy has its emitter"
         return strategy.axis
 
-    def _cut_axes(self) -> list[Axis]:
-        return [self._axis]
+    def _axes_of_units(self) -> UnitAxes:
+        return self.kernel.grid, (self._axis,)
 
     def passes(self) -> None:
         """Emit all passes of a block of columns; those behind the last repeat it."""

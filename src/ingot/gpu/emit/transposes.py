@@ -20,7 +20,7 @@ from ingot.gpu.schedule.strategies import TransposeTiles
 from ingot.gpu.schedule.transposes import SIDE
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis
-from ingot.kernel.schedule.tiles import transposed_loads
+from ingot.kernel.schedule.loop_schedule import UnitAxes
 from ingot.llvm import types as lt
 from ingot.llvm.values import Value
 
@@ -39,8 +39,8 @@ class TransposeEmitter(ThreadEmitter):
         assert isinstance(strategy, TransposeTiles), "each strategy has its emitter"
         return strategy
 
-    def _cut_axes(self) -> list[Axis]:
-        return [self._tiles.across, self._tiles.along]
+    def _axes_of_units(self) -> UnitAxes:
+        return self.kernel.grid, (self._tiles.across, self._tiles.along)
 
     def emit(self) -> None:
         """Emit the whole kernel."""
@@ -54,8 +54,10 @@ class TransposeEmitter(ThreadEmitter):
         """Emit a square of points."""
         f, names = self.f, self.emitter.names
         along, across = self._tiles.along, self._tiles.across
-        loads = transposed_loads(self.kernel.exprs, along.name, across.name)
-        rooms = {load: self.memory.array(memory_type(load.dtype), SIDE * PITCH) for load in loads}
+        rooms = {
+            load: self.memory.array(memory_type(load.dtype), SIDE * PITCH)
+            for load in self._tiles.loads
+        }
         corner = {axis: f.imul(names[axis.name], SIDE) for axis in (along, across)}
 
         def at(lane_axis: Axis, row_axis: Axis, body: Callable[[Value], None]) -> None:

@@ -80,8 +80,7 @@ def _parts(kernel: ContractionKernel, blocks: int | Dim) -> int:
 def _part_of(kernel: ContractionKernel, parts: int) -> ContractionKernel:
     """Return a product over a part of k."""
     k = kernel.k
-    assert isinstance(k.extent, int), "only known sums have parts"
-    length = k.extent // parts
+    length = k.known_extent // parts
     along = AxisSubstitution({k.name: Dim.symbol(PART) * length + Dim.symbol(k.name)})
     lhs, rhs = along.expr(kernel.lhs), along.expr(kernel.rhs)
     return replace(kernel, lhs=lhs, rhs=rhs, k=Axis(k.name, length))
@@ -96,10 +95,9 @@ def as_folds(kernel: ContractionKernel, few: Axis, outer: tuple[Axis, ...] = ())
 
     `outer` are axes of the loop besides those of the product.
     """
-    assert isinstance(few.extent, int), "there is a fold for each of its positions"
     inner = (axis for axis in (kernel.batch, kernel.m, kernel.n) if axis is not few)
     grid = (*outer, *inner)
-    positions = range(few.extent)
+    positions = range(few.known_extent)
     fold = Pass((kernel.k,), tuple(_fold(kernel, few, number) for number in positions))
     stores = [store for number in positions for store in _stores(kernel, few, number, grid)]
     return LoopKernel(grid, (fold, Pass((), (), tuple(stores))), kernel.buffers)

@@ -93,12 +93,14 @@ class TransposeTiles:
     Attributes:
         along: the grid axis that stores walk with stride one.
         across: the grid axis that the transposed loads walk with stride one.
+        loads: the transposed loads.
     """
 
     name = "transposed tiles"
 
     along: Axis
     across: Axis
+    loads: tuple[Expr, ...]
 
 
 PART = "@part"

@@ -44,7 +44,7 @@ def match_transposes(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
         return f"tiles of {len(loads[best])} loads do not fit shared memory"
     rest = dim.product(other.extent for other in kernel.grid if other not in (axis, best))
     tiles = ceil_div(axis.extent, SIDE) * ceil_div(best.extent, SIDE)
-    return one_stage(kernel, TransposeTiles(axis, best), rest * tiles, machine.threads)
+    return one_stage(kernel, TransposeTiles(axis, best, loads[best]), rest * tiles, machine.threads)
 
 
 def _is_short(axis: Axis) -> bool:

@@ -13,12 +13,23 @@ from __future__ import annotations
 from ingot.analysis.library import VECTORS
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.kernel.contraction.operands import assumed, cell_bits
+from ingot.hlo.dtype import PRED
+from ingot.kernel.attention.bounds import Bounds, key_bounds
+from ingot.kernel.contraction.micro_blocks import (
+    BlockMaker,
+    MicroBlock,
+    heights_behind,
+    shared_heights,
+)
+from ingot.kernel.contraction.operands import assumed, cell_bits, is_plain, stride
+from ingot.kernel.contraction.product_blocks import round_up
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.contraction.schedule import CHUNK_PRODUCTS
 from ingot.kernel.contraction.unit_blocks import even
-from ingot.kernel.ir import AttentionKernel
+from ingot.kernel.expr import Expr, walk
+from ingot.kernel.ir import AttentionKernel, Axis
 from ingot.llvm.machine_model import Vectors
+from ingot.llvm.math.called import RETURNED_REGISTERS
 from ingot.support.records import record
 
 MAX_QUERIES = 64
@@ -36,23 +47,42 @@ class AttentionSchedule:
         lanes: lanes of a vector of sums.
         columns: queries side by side in a register block of scores.
         rows: queries of a unit, whole `columns`.
-        block_keys: keys of a register block of scores.
-        keys: keys of a block, whole `block_keys`.
+        keys: keys of a block, whole register blocks.
         low, tall: the unit's rows as register blocks of the second product: those of `low + 1` rows
             come first, `tall` of them.
         units, grain, chunks: units, how many a chunk runs, and chunks.
+        bounds: the keys that a mask of positions leaves.
+        depth, width: elements of a row of packed keys or queries, and of packed values or sums.
+        transposes_queries: whether loads of queries walk along their depth, and squares of them are
+            transposed in registers as they are packed.
+        together: rows whose softmax is computed at once: as many vectors as a call of `exp` takes.
+        masks: loads of the scores that lie along the keys: they are read so, and transposed.
+        reads_keys, reads_values: whether they are read where they lie, not packed.
+        scores: the register blocks of the first product by height: of whole blocks of keys, then of
+            keys left over, high ones first.
+        sums: those of the second product, in tall and in low rows: of `columns`, then of columns
+            left over if there are any.
     """
 
     lanes: int
     columns: int
     rows: int
-    block_keys: int
     keys: int
     low: int
     tall: int
     units: int | Dim
     grain: int
     chunks: int | Dim
+    bounds: Bounds
+    depth: int
+    width: int
+    transposes_queries: bool
+    together: int
+    masks: tuple[Expr, ...]
+    reads_keys: bool
+    reads_values: bool
+    scores: tuple[MicroBlock, ...]
+    sums: tuple[tuple[MicroBlock, ...], ...]
 
 
 def schedule_attention(kernel: AttentionKernel, vectors: Vectors) -> AttentionSchedule:
@@ -69,4 +99,69 @@ def schedule_attention(kernel: AttentionKernel, vectors: Vectors) -> AttentionSc
     products = rows * n * (assumed(kernel.k.extent) + assumed(kernel.e.extent))
     grain = max(1, CHUNK_PRODUCTS // max(1, products))
     chunks = dim.floordiv(units + (grain - 1), grain)
-    return AttentionSchedule(lanes, columns, rows, most, keys, low, tall, units, grain, chunks)
+    bounds = key_bounds(kernel)
+    reads_keys = _lies_along(kernel, kernel.rhs, kernel.k)
+    reads_values = _lies_along(kernel, kernel.values, kernel.e)
+    # Bounds cut keys anywhere.
+    behind = heights_behind(None if bounds else kernel.n.extent, most)
+    knows_rows = not reads_values or isinstance(
+        stride(kernel.values.payload.index, kernel.n.name), int
+    )
+    of_scores = BlockMaker(kernel.accumulate, lanes, columns)
+    of_sums = BlockMaker(kernel.accumulate, lanes, None, knows_rows)
+    shared = shared_heights(kernel.accumulate, lanes, vectors)
+
+    def blocks(maker: BlockMaker, heights: tuple[int, ...], width: int) -> tuple[MicroBlock, ...]:
+        is_wide = -(-width // lanes) == VECTORS
+        return tuple(maker.block(h, width, is_shared=is_wide and h in shared) for h in heights)
+
+    width = kernel.e.known_extent
+    widths = (columns, width % columns) if width % columns else (columns,)
+    of_columns = [blocks(of_sums, (low + 1, low), each) for each in widths]
+    return AttentionSchedule(
+        lanes,
+        columns,
+        rows,
+        keys,
+        low,
+        tall,
+        units,
+        grain,
+        chunks,
+        bounds,
+        round_up(kernel.k.known_extent, lanes),
+        round_up(width, lanes),
+        _walks(kernel),
+        next(n for n in (lanes * RETURNED_REGISTERS, 2 * lanes, lanes) if rows % n == 0),
+        tuple(item for item in walk((kernel.scores,)) if _is_mask(kernel, item)),
+        reads_keys,
+        reads_values,
+        blocks(of_scores, (most, *behind), columns),
+        tuple(zip(*of_columns, strict=True)),
+    )
+
+
+def _walks(kernel: AttentionKernel) -> bool:
+    """Whether the loads of the queries walk along their depth."""
+    names, queries = (kernel.m.name, kernel.k.name), kernel.lhs
+    if queries.op != "load":
+        return False
+    along = [stride(queries.payload.index, name) for name in names]
+    return along[1] == 1 and along[0] != 1
+
+
+def _is_mask(kernel: AttentionKernel, item: Expr) -> bool:
+    """Whether a load of the scores is of rows of keys, in elements that sums hold."""
+    if item.op != "load" or item.args:
+        return False
+    element, widest = item.dtype, kernel.accumulate
+    fits = element is PRED or (element.is_float and element.bits <= widest.bits)
+    steps = [stride(item.payload.index, axis.name) for axis in (kernel.m, kernel.n)]
+    return fits and steps[1] == 1 and steps[0] not in (0, 1)
+
+
+def _lies_along(kernel: AttentionKernel, operand: Expr, axis: Axis) -> bool:
+    """Whether keys or values can be read where they lie: dense along `axis`."""
+    if not is_plain(operand, (kernel.n.name, axis.name), kernel.accumulate):
+        return False
+    return axis.extent == 1 or stride(operand.payload.index, axis.name) == 1

@@ -21,6 +21,7 @@ Invariant: each sum adds its products in order of k, as in every other contracti
 from __future__ import annotations
 
 from ingot.analysis.library import MIN_VECTOR_BITS, VECTORS
+from ingot.kernel.contraction.micro_blocks import MicroBlock
 from ingot.kernel.contraction.operands import cell_bits, stores_sums
 from ingot.kernel.contraction.product_blocks import (
     MIN_ROWS_AHEAD,
@@ -37,7 +38,6 @@ from ingot.kernel.contraction.register_block import (
     RHS_ROW_CYCLES,
     BlockSearch,
     EvenBlocks,
-    most_rows,
 )
 from ingot.kernel.contraction.rhs_placement import DOTS, RhsPlacement
 from ingot.kernel.contraction.schedule import (
@@ -116,7 +116,7 @@ class Product(DriverParameters):
         first: where in their buffers they begin (`Operand.first`).
         result: buffer number of the result, None where an epilogue takes the sums.
         blocks: how it is cut.
-        rest: columns that are left over behind the whole register blocks.
+        micro_blocks: those that its micro-kernels compute, in the order of the driver's env.
     """
 
     NAMES = ProductNumbers.c_layout.names
@@ -126,13 +126,7 @@ class Product(DriverParameters):
     first: tuple[Expr | None, Expr | None]
     result: int | None
     blocks: Blocks
-    rest: int
-
-
-def heights_of(vectors: Vectors) -> range:
-    """Return the heights that blocks of a target's large products have."""
-    most = most_rows(VECTORS, vectors)
-    return range(most // 2, most + 1)
+    micro_blocks: tuple[MicroBlock, ...]
 
 
 def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
@@ -154,6 +148,8 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
     else:
         blocks = scheduled_blocks(schedule, given, even)
     values = division.parameters(blocks, sums) | {"rhs_step": rhs_step}
+    rest = given.sizes[1] % variant.columns
+    heights = () if variant.rows else (even.low, even.rows)
     return Product(
         tuple(values[name] for name in Product.NAMES),
         variant,
@@ -161,7 +157,11 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
         (given.lhs.first, given.rhs.first),
         None if sums is None else kernel.stores[0].buffer,
         blocks,
-        given.sizes[1] % variant.columns,
+        tuple(
+            variant.block(rows, columns)
+            for columns in (variant.columns, rest or variant.columns)
+            for rows in heights
+        ),
     )
 
 
@@ -190,8 +190,7 @@ class _Division:
 
     def blocks_ahead(self, *, has_epilogue: bool) -> Blocks:
         """Return the units of a product whose rhs is packed in a phase of its own."""
-        batch = self.given.kernel.batch.extent
-        assert isinstance(batch, int), "the extents are known"
+        batch = self.given.kernel.batch.known_extent
         sizes = (batch, *self.given.sizes)
         return blocks_ahead(sizes, self.even, self.depth, self.variant, has_epilogue=has_epilogue)
 

@@ -97,8 +97,7 @@ def scheduled_blocks(
         given: the product; its batch extent is known.
         even: the register blocks that the rows are cut into.
     """
-    batch = given.kernel.batch.extent
-    assert isinstance(batch, int), "the extents are known"
+    batch = given.kernel.batch.known_extent
     unit_row_blocks = schedule.m_block // even.rows
     row_units = -(-even.row_blocks // unit_row_blocks)
     column_units = -(-given.sizes[1] // schedule.n_block)

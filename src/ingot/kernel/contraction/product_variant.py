@@ -13,9 +13,11 @@ from typing import Literal
 
 from ingot.analysis.library import VECTORS
 from ingot.hlo.dtype import C64, C128, F32, F64, DType
+from ingot.kernel.contraction.micro_blocks import L2_ROWS_AHEAD, BlockMaker, MicroBlock
+from ingot.kernel.contraction.register_block import narrow_lanes
 from ingot.kernel.driver_parameters import RowBlocks
 from ingot.native.types import i64
-from ingot.support.records import record
+from ingot.support.records import record, replace
 
 PARTS = {C64: F32, C128: F64}
 """Types of the parts of complex numbers."""
@@ -170,6 +172,23 @@ class ProductVariant:
     def factor(self) -> DType:
         """Type of the sums of micro-kernels: those of parts, if numbers are complex."""
         return PARTS.get(self.element, self.element)
+
+    def block(self, rows: int, columns: int) -> MicroBlock:
+        """Return the block of `rows` and `columns`; complex numbers count as two each."""
+        if self.is_dots or self.has_tiles:
+            return MicroBlock(rows, columns, columns, is_shared=True)
+        parts = 1 + self.is_complex
+        panel = self.columns * parts if self.has_panels else None
+        lanes, columns = self.lanes * parts, columns * parts
+        found = BlockMaker(self.factor, lanes, panel, factors=self.factors).block(rows, columns)
+        found = replace(found, tail_lanes=narrow_lanes(lanes, columns, rows))
+        if self.rows:
+            return replace(found, rows_ahead=0)
+        if self.has_panels and self.packed_step:
+            return replace(found, rows_ahead=0, fetches_next=True)
+        if self.has_panels and self.fetches:
+            return replace(found, rows_ahead=0, prefetches_rhs=True)
+        return replace(found, rows_ahead=L2_ROWS_AHEAD, is_far=True) if self.fetches else found
 
     @property
     def columns(self) -> int:

@@ -64,8 +64,7 @@ def suits_tiles(given: PlainOperands, vectors: Vectors) -> bool:
 def tile_blocks(given: PlainOperands) -> tuple[EvenBlocks, ContractionSchedule]:
     """Return the register blocks of a product of tiles, and its schedule."""
     m, n, k = given.sizes
-    batch = given.kernel.batch.extent
-    assert isinstance(batch, int), "the extents are known"
+    batch = given.kernel.batch.known_extent
     row_blocks = -(-m // BLOCK_ROWS)
     blocks = EvenBlocks(SIDE, min(2, -(-n // SIDE)), row_blocks, *divmod(m, row_blocks))
     words = -(-k // given.word_factors)

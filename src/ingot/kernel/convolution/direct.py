@@ -33,6 +33,7 @@ from ingot.analysis.direct_convolution import (
 from ingot.analysis.library import VECTORS
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DType
+from ingot.kernel.contraction.micro_blocks import BlockMaker, MicroBlock
 from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import most_rows
@@ -89,6 +90,13 @@ class Direct:
     scratch_bytes: int
     rest: int
     is_depthwise: bool
+
+    def micro_blocks(self, part: DirectPart) -> tuple[MicroBlock, ...]:
+        """Return the blocks of a part's micro-kernels, in the order of its env."""
+        vectors, lanes = self.panel
+        found = BlockMaker(self.element, lanes, vectors * lanes).in_panels(part.heights, self.rest)
+        # Depthwise taps are few.
+        return tuple(replace(one, rows_ahead=0) for one in found) if self.is_depthwise else found
 
 
 def direct_convolution(kernel: ConvolutionKernel, vectors: Vectors) -> Direct | str:

@@ -21,6 +21,7 @@ from ingot.analysis.filter_gradient import has_enough_channels
 from ingot.analysis.library import VECTORS
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
+from ingot.kernel.contraction.micro_blocks import BlockMaker, MicroBlock
 from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import most_rows
@@ -89,6 +90,12 @@ class FilterGradient(DriverParameters):
     chunks: int
     scratch_bytes: int
     rest: int
+
+    @property
+    def micro_blocks(self) -> tuple[MicroBlock, ...]:
+        """The blocks of its micro-kernels, in the order of the driver's env."""
+        panels = BlockMaker(self.element, self.lanes, VECTORS * self.lanes)
+        return panels.in_panels(self.heights, self.rest)
 
 
 def filter_gradient(kernel: ConvolutionKernel, vectors: Vectors) -> FilterGradient | str:

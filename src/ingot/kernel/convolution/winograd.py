@@ -27,8 +27,9 @@ from ingot.analysis.library import VECTORS
 from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
+from ingot.kernel.contraction.micro_blocks import BlockMaker, MicroBlock, heights_of
 from ingot.kernel.contraction.operands import cell_bits
-from ingot.kernel.contraction.product import NO_DRIVER, heights_of
+from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import block_cycles
 from ingot.kernel.convolution.plain import driven_element
 from ingot.kernel.driver_parameters import Chunks, DriverParameters
@@ -126,6 +127,12 @@ class Winograd(DriverParameters):
     taps_chunks: int
     chunks: int | Dim
     scratch_bytes: int
+
+    @property
+    def micro_block(self) -> MicroBlock:
+        """The block of its micro-kernel."""
+        columns = VECTORS * self.lanes
+        return BlockMaker(self.element, self.lanes, columns).block(self.value("rows"), columns)
 
 
 def winograd(kernel: ConvolutionKernel, vectors: Vectors) -> Winograd | str:

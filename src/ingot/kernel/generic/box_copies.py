@@ -174,11 +174,10 @@ def _runs(piece: LoopKernel, store: Store, along: str) -> _Runs | None:
         return None
     run, steps = 1, list[tuple[int, int, int]]()
     for axis, first, second in zip(piece.grid, origin[1], target[1], strict=True):
-        assert isinstance(axis.extent, int), "its sizes are known"
         if axis.name == along and second == 1 and (first == 1 or source == FILLED):
-            run = axis.extent
-        elif axis.extent != 1:
-            steps.append((axis.extent, first * width, second * width))
+            run = axis.known_extent
+        elif axis.known_extent != 1:
+            steps.append((axis.known_extent, first * width, second * width))
     if len(steps) > OUTER:
         return None
     return _Runs(

@@ -30,11 +30,13 @@ from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.index_math import dim_of
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
 from ingot.kernel.rewrite import Rewriter
+from ingot.kernel.schedule.gathers import Gather, GathersAhead
 from ingot.kernel.schedule.loop_schedule import (
     Effort,
     GatheredRows,
     InLanes,
     JoinedRows,
+    LaneBlocks,
     LoopSchedule,
     Pieces,
     RowNest,
@@ -128,7 +130,7 @@ def _code_key(kernel: LoopKernel, schedule: LoopSchedule) -> str:
     words += ["written"] * schedule.unrolls_passes
     words += [f"large{number}" for number in sorted(schedule.large_buffers)]
     words += _words(schedule.strategy)
-    words += [f"indices{schedule.gather_bits}"] * (schedule.gather_bits > 0)
+    words += [f"indices{schedule.ahead.bits}"] * (schedule.ahead.bits > 0)
     return f"{fingerprint(kernel)}_{'_'.join(words)}"
 
 
@@ -203,6 +205,10 @@ def _general_schedule(
         )
     elif is_whole:
         strategy = replace(strategy, axis=axes[strategy.axis])
+    if isinstance(strategy, SquareTiles | TransposedRows):
+        strategy = replace(strategy, loads=sizes.exprs(strategy.loads))
+    if isinstance(strategy, LaneBlocks):
+        strategy = replace(strategy, ahead=sizes.ahead(strategy.ahead))
     return replace(
         own,
         vector_axis=vector_axis,
@@ -264,6 +270,14 @@ class _Sizes(Rewriter):
             step = factor if is_close else self._step(factor)
             total = total + product([step, *map(dim_of, key)])
         return total
+
+    def ahead(self, given: GathersAhead) -> GathersAhead:
+        """Return the gathers of a kernel as they are in the generic one."""
+        found = [tuple(map(self._gather, gathers)) for gathers in given.of_passes]
+        return replace(given, of_passes=tuple(found))
+
+    def _gather(self, given: Gather) -> Gather:
+        return Gather(self.expr(given.load), self.index(given.near), self.index(given.base))
 
     def _step(self, number: int) -> int | Dim:
         if number in self.known:

@@ -15,7 +15,7 @@ from ingot.kernel.expr import Expr, walk
 from ingot.kernel.generic.generalize import GenericKernel, generalized
 from ingot.kernel.generic.reduction import is_element
 from ingot.kernel.ir import LoopKernel, Store
-from ingot.kernel.schedule.loop_schedule import GatheredRows, LoopSchedule, StagedUpdates
+from ingot.kernel.schedule.loop_schedule import LoopSchedule, StagedUpdates
 
 OF_INDICES = frozenset({
     "load", "constant", "convert", "compare", "and", "add", "select", "maximum", "minimum",
@@ -31,7 +31,7 @@ MORE = "it does more than gather or scatter elements"
 
 def generic_indexing(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:
     """Return the generic kernel of a plain gather or scatter, or why a kernel is none."""
-    if not (own.gather_bits > 0 or isinstance(own.strategy, StagedUpdates | GatheredRows)):
+    if not (own.ahead.bits > 0 or isinstance(own.strategy, StagedUpdates)):
         return "it has no indices to compute ahead"
     if kernel.local_buffers or len(kernel.passes) != 1 or not _is_plain(kernel.exprs):
         return MORE

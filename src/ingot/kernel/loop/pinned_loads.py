@@ -26,8 +26,7 @@ def pin_loads(kernel: LoopKernel, axis: Axis) -> LoopKernel:
         kernel: computes each element by itself.
         axis: an axis of its grid, with a known extent.
     """
-    assert isinstance(axis.extent, int), "positions are counted"
-    return _Pinner(axis.name, axis.extent).kernel(kernel)
+    return _Pinner(axis.name, axis.known_extent).kernel(kernel)
 
 
 class _Pinner(Rewriter):

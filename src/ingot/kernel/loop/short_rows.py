@@ -153,11 +153,10 @@ class _Joiner(AxisSubstitution):
 
     def __init__(self, outer: Axis, inner: Axis) -> None:
         index = Dim.symbol(inner.name)
-        assert isinstance(inner.extent, int), "short rows have a known length"
         super().__init__(
             {
-                outer.name: dim.floordiv(index, inner.extent),
-                inner.name: dim.mod(index, inner.extent),
+                outer.name: dim.floordiv(index, inner.known_extent),
+                inner.name: dim.mod(index, inner.known_extent),
             },
             {outer.name: inner.name},
         )

@@ -130,8 +130,7 @@ def _points(item: Pass) -> list[Pass]:
     """Return the pass as it is at each position of its axes, the last axis fastest."""
     ranges: list[range] = []
     for axis in item.axes:
-        assert isinstance(axis.extent, int), "short loops have known lengths"
-        ranges.append(range(axis.extent))
+        ranges.append(range(axis.known_extent))
     names = [axis.name for axis in item.axes]
     return [
         AxisSubstitution(dict(zip(names, position, strict=True))).sweep(item)

@@ -87,9 +87,8 @@ def _cycle(index: int | Dim, divisor: int, name: str) -> int:
 
 def _written_out(kernel: LoopKernel, axis: Axis, period: int) -> LoopKernel:
     """Return the kernel with a point for each period of an axis, itself if that is much code."""
-    assert isinstance(axis.extent, int), "periods are those of axes of known extents"
     (item,) = kernel.passes
-    whole, rest = divmod(axis.extent, period)
+    whole, rest = divmod(axis.known_extent, period)
     shorter = Axis(axis.name, whole + bool(rest))
     grid = tuple(shorter if each is axis else each for each in kernel.grid)
     position = Dim.symbol(axis.name)

@@ -122,8 +122,7 @@ def _is_index(node: Expr) -> bool:
 
 
 def _positions(axis: Axis) -> range:
-    assert isinstance(axis.extent, int), "short axes have known extents"
-    return range(axis.extent)
+    return range(axis.known_extent)
 
 
 def _at(item: Pass, axes: Sequence[Axis], position: tuple[int, ...]) -> tuple[Store, ...]:

@@ -21,10 +21,12 @@ from ingot.kernel.expr import walk
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.copies import is_copied
 from ingot.kernel.schedule.gathers import (
+    GathersAhead,
     bits_of_gathers,
     block_of_rows,
     gathers,
     lanes_of_short_row,
+    large_buffers,
 )
 from ingot.kernel.schedule.lane_counts import (
     is_latency_bound,
@@ -32,7 +34,6 @@ from ingot.kernel.schedule.lane_counts import (
     most_lanes,
     results_of_register,
 )
-from ingot.kernel.schedule.large_buffers import large_buffers
 from ingot.kernel.schedule.loop_schedule import (
     Effort,
     GatheredRows,
@@ -127,16 +128,16 @@ def _match_gathered(request: LoopRequest) -> LoopSchedule | str:
     if isinstance(block, str):
         return block
     *outer, rows, axis = kernel.grid
-    assert isinstance(axis.extent, int), "short rows have known lengths"
     units = dim.product([dim.ceil_div(rows.extent, block), *(item.extent for item in outer)])
     found = gathers(kernel.exprs, kernel.grid)
+    ahead = GathersAhead(bits_of_gathers(kernel, found, kernel.grid), (found,))
     return LoopSchedule(
         axis,
-        (lanes_of_short_row(axis.extent),) * len(kernel.passes),
+        (lanes_of_short_row(axis.known_extent),) * len(kernel.passes),
         block,
         units,
-        *chunks_of(kernel, units, axis.extent * block),
-        GatheredRows(found, bits_of_gathers(kernel, found, kernel.grid)),
+        *chunks_of(kernel, units, axis.known_extent * block),
+        GatheredRows(ahead=ahead),
     )
 
 
@@ -153,7 +154,7 @@ def _match_joined(request: LoopRequest) -> LoopSchedule | str:
         None,
         (first, *lanes[1:]),
         *request.dealt(request.units((rows,), together)),
-        JoinedRows(rows, gather_bits=request.pass_lanes.gather_bits),
+        JoinedRows(rows, ahead=request.pass_lanes.ahead),
         large_buffers=large_buffers(kernel),
         effort=request.effort,
     )
@@ -205,7 +206,8 @@ def _match_pieces(request: LoopRequest) -> LoopSchedule | str:
     cuts = cut_axes(request.kernel, request.axis) if request.has_whole_registers else ()
     if not cuts:
         return "no cuts would take its masks away"
-    pieces = Pieces(cuts, bands_of(request.kernel, cuts, request.grid_lanes.lanes))
+    lanes, ahead = request.grid_lanes.lanes, request.grid_lanes.ahead
+    pieces = Pieces(cuts, bands_of(request.kernel, cuts, lanes, ahead))
     copies = all(loop.copies for loop in pieces.loops)
     return _in_lanes(request, pieces, Effort.MEMORY_BOUND if copies else request.effort)
 
@@ -239,7 +241,7 @@ def _match_nest(request: LoopRequest) -> LoopSchedule | str:
 
 def _match_split(request: LoopRequest) -> LoopSchedule | str:
     axis, in_turn = request.axis, 0
-    if axis is not None and not request.grid_lanes.gather_bits:
+    if axis is not None and not request.grid_lanes.ahead.bits:
         in_turn = streamed_rows(request.kernel, axis, request.grid_lanes.lanes)
     units = request.lane_units
     split = split_of(request.kernel, units.count, units.points, in_turn)
@@ -248,7 +250,7 @@ def _match_split(request: LoopRequest) -> LoopSchedule | str:
     if axis is None:
         split = replace(split, fold=plain_fold(request.kernel))
     made = _in_lanes(request, split, request.effort)
-    if axis is not None or made.gather_bits:
+    if axis is not None or made.ahead.bits:
         return made
     lanes, register = made.lanes[0], results_of_register(request.kernel, request.vectors)
     runs = runs_of(request.kernel.passes[0], lanes, register)
@@ -274,15 +276,15 @@ def _in_lanes(
     """Return a schedule whose units have lanes along an axis of the grid, or along their passes."""
     kernel, axis = request.kernel, request.axis
     if axis is None:
-        lanes, gather_bits = request.pass_lanes.lanes, request.pass_lanes.gather_bits
+        lanes, ahead = request.pass_lanes.lanes, request.pass_lanes.ahead
     else:
         along = request.grid_lanes
-        lanes, gather_bits = (along.lanes,) * len(kernel.passes), along.gather_bits
+        lanes, ahead = (along.lanes,) * len(kernel.passes), along.ahead
     return LoopSchedule(
         axis,
         lanes,
         *request.dealt(request.lane_units),
-        replace(strategy, gather_bits=gather_bits),
+        replace(strategy, ahead=ahead),
         large_buffers=large_buffers(kernel),
         effort=effort,
     )

@@ -6,7 +6,10 @@ each other. But taking single indices out of a vector costs as much as the loads
 or through memory that was written just before. So along long axes the indices of a whole block are
 stored first; they have reached the cache when the loads need them.
 
-The schedule says which integers hold the indices; `emit.loop.gather_indices` computes them.
+While a table is in a cache, the instruction is faster: lanes are read one by one of large buffers.
+
+The schedule says which, and which integers hold the indices; `emit.loop.gather_indices` computes
+them.
 
 Invariant: an index computed ahead is one that some point of the loop reads, so nothing else is
 read.
@@ -18,6 +21,7 @@ from ingot.hlo.dim import Atom, Dim, product, symbols_of
 from ingot.kernel.expr import Access, Expr, walk
 from ingot.kernel.index_math import coefficient, dim_of, upper_bound
 from ingot.kernel.ir import Axis, Buffer, LoopKernel
+from ingot.llvm.machine_model import L3_BYTES
 from ingot.support.records import record
 
 INDICES_AHEAD = 256
@@ -31,6 +35,9 @@ MOST_LOADED = 16
 
 MOST_GATHERS = 8
 """Loads of one loop that have a block each on the stack."""
+
+LARGE_BYTES = L3_BYTES // 2
+"""Tables of more than this miss caches and pages."""
 
 NARROW_ELEMENTS = 1 << 30
 """Arrays whose indices fit 32 bits, up to an offset that is any index of theirs."""
@@ -96,18 +103,47 @@ def _terms(where: int | Dim) -> tuple[tuple[tuple[Atom, ...], int], ...]:
     return () if isinstance(where, int) else where.terms
 
 
-def bits_of_gather_indices(kernel: LoopKernel, axis: Axis | None, lanes: tuple[int, ...]) -> int:
-    """Return the bits of indices ahead along the vector axis, or along the passes' own; 0: none.
+@record
+class GathersAhead:
+    """The gathers of a kernel whose indices are computed ahead.
+
+    Attributes:
+        bits: bits of the integers that hold their indices; 0: there are none.
+        of_passes: those of each pass, or of all together where lanes run along an axis of the grid.
+    """
+
+    bits: int
+    of_passes: tuple[tuple[Gather, ...], ...]
+
+
+NOTHING_AHEAD = GathersAhead(0, ())
+
+
+def gathers_ahead(kernel: LoopKernel, axis: Axis | None, lanes: tuple[int, ...]) -> GathersAhead:
+    """Return the gathers along the vector axis, or along the passes' own, with indices ahead.
 
     `lanes` are those of each pass.
     """
     if kernel.serial or any(store.combiner for item in kernel.passes for store in item.stores):
-        return 0
+        return NOTHING_AHEAD
     if axis is not None:
-        return _bits(kernel, kernel.exprs, (*kernel.grid, axis), lanes[0])
+        bits = _bits(kernel, kernel.exprs, (*kernel.grid, axis), lanes[0])
+        return GathersAhead(bits, (gathers_of_passes(kernel, axis),)) if bits else NOTHING_AHEAD
     own = zip(kernel.passes, lanes, strict=True)
     found = [_bits(kernel, i.exprs, (*kernel.grid, *i.axes), n) for i, n in own if i.axes]
-    return max(found, default=0)
+    if not any(found):
+        return NOTHING_AHEAD
+    of_passes = [
+        gathers(item.exprs, (*kernel.grid, *item.axes)) if item.axes else ()
+        for item in kernel.passes
+    ]
+    return GathersAhead(max(found), tuple(of_passes))
+
+
+def gathers_of_passes(kernel: LoopKernel, axis: Axis) -> tuple[Gather, ...]:
+    """Return the gathers of all passes along an axis of the grid."""
+    exprs = tuple(expr for item in kernel.passes for expr in item.exprs)
+    return gathers(exprs, (*kernel.grid, axis))
 
 
 def _bits(kernel: LoopKernel, exprs: tuple[Expr, ...], axes: tuple[Axis, ...], lanes: int) -> int:
@@ -171,3 +207,14 @@ def lanes_of_short_row(length: int) -> int:
 def lanes_loaded(indices: int, lanes: int) -> int:
     """Return the lanes of a loop that may have `indices` ahead."""
     return min(lanes, MOST_LOADED) if indices else lanes
+
+
+def large_buffers(kernel: LoopKernel) -> frozenset[int]:
+    """Return the numbers of large buffers that are read at indices which are values."""
+    loads = (node for node in walk(kernel.exprs) if node.op == "load" and node.args)
+    read = {load.payload.buffer for load in loads}
+    return frozenset(n for n, each in enumerate(kernel.buffers) if n in read and _is_large(each))
+
+
+def _is_large(buffer: Buffer) -> bool:
+    return isinstance(buffer.size, int) and buffer.size * buffer.dtype.bits // 8 > LARGE_BYTES

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from enum import Enum
 
 from ingot.hlo.dim import Dim
+from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.schedule.gathers import Gather
+from ingot.kernel.schedule.gathers import NOTHING_AHEAD, GathersAhead
 from ingot.kernel.schedule.piece_loops import Band, PieceLoop
 from ingot.kernel.schedule.pieces import Cut
 from ingot.support.records import record
@@ -27,13 +28,12 @@ class LaneBlocks:
     """What strategies have whose loops run over blocks of lanes, of the grid or of passes.
 
     Attributes:
-        gather_bits: bits of the integers that hold indices of gathers computed ahead
-            (`kernel.schedule.gathers`); 0: none are.
+        ahead: the gathers whose indices are computed ahead.
         unrolls_passes: whether passes have a copy of their point for each position of their axes:
             library reductions over small windows.
     """
 
-    gather_bits: int = 0
+    ahead: GathersAhead = NOTHING_AHEAD
     unrolls_passes: bool = False
 
 
@@ -82,6 +82,7 @@ class SquareTiles:
         side: elements along both.
         overlaps: whether the last tile along an axis begins sooner to be whole; what it computes
             a second time is read from buffers that the kernel does not write.
+        loads: the loads that are transposed.
     """
 
     name = "square tiles"
@@ -89,6 +90,7 @@ class SquareTiles:
     axis: Axis
     side: int
     overlaps: bool
+    loads: tuple[Expr, ...]
 
 
 @record
@@ -159,18 +161,10 @@ class JoinedRows(LaneBlocks):
 
 
 @record
-class GatheredRows:
-    """Lanes run along short rows whose gather indices are computed ahead for a block of rows.
-
-    Attributes:
-        gathers: the gathers along the rows.
-        index_bits: bits of the integers that hold their indices.
-    """
+class GatheredRows(LaneBlocks):
+    """Lanes run along short rows whose gather indices are computed ahead for a block of rows."""
 
     name = "gathered rows"
-
-    gathers: tuple[Gather, ...]
-    index_bits: int
 
 
 @record
@@ -180,12 +174,14 @@ class TransposedRows:
     Attributes:
         lanes: rows of a block (`kernel.schedule.transposed_rows`).
         width: elements that are read of each.
+        loads: the loads that are transposed.
     """
 
     name = "transposed rows"
 
     lanes: int
     width: int
+    loads: tuple[Expr, ...]
 
 
 @record
@@ -264,9 +260,9 @@ class LoopSchedule:
     masks_all_blocks: bool = False
 
     @property
-    def gather_bits(self) -> int:
-        """As in `LaneBlocks`; 0 of strategies that have lanes of their own."""
-        return self.strategy.gather_bits if isinstance(self.strategy, LaneBlocks) else 0
+    def ahead(self) -> GathersAhead:
+        """As in `LaneBlocks`; none of strategies that have lanes of their own."""
+        return self.strategy.ahead if isinstance(self.strategy, LaneBlocks) else NOTHING_AHEAD
 
     @property
     def unrolls_passes(self) -> bool:
@@ -290,14 +286,18 @@ class LoopSchedule:
         return own
 
 
-def unit_axes(kernel: LoopKernel, schedule: LoopSchedule) -> tuple[tuple[Axis, ...], set[Axis]]:
-    """Return the axes that units are made of, and those of them that a unit has a block of."""
+UnitAxes = tuple[tuple[Axis, ...], tuple[Axis, ...]]
+"""The axes that units are made of, and those of them that a unit has a block of."""
+
+
+def unit_axes(kernel: LoopKernel, schedule: LoopSchedule) -> UnitAxes:
+    """Return the axes of units, which count those that are cut into blocks last, in this order."""
     strategy, grid = schedule.strategy, kernel.grid
     if isinstance(strategy, RowNest):
         inner = {*strategy.axes[1:], schedule.vector_axis}
-        return tuple(axis for axis in grid if axis not in inner), {strategy.axes[0]}
+        return tuple(axis for axis in grid if axis not in inner), strategy.axes[:1]
     if isinstance(strategy, GatheredRows):
-        return grid[:-1], {grid[-2]}
+        return grid[:-1], (grid[-2],)
     if isinstance(strategy, StagedUpdates) and strategy.row is not None:
         grid = tuple(axis for axis in grid if axis != strategy.row)
-    return grid, set(schedule.blocked_axes)
+    return grid, schedule.blocked_axes[::-1]

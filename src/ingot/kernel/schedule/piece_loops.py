@@ -2,8 +2,13 @@
 """A kernel rewritten as one kernel for each of its pieces, without the masks that are known there.
 
 `pieces` decides where axes are cut; `bands_of` makes the kernels, which the schedule holds
-(`loop_schedule.Pieces`) and emitters spell out. Positions of a piece are counted from its beginning
-(`piece_origin`). Neighbours along the vector axis that compute the same are one piece.
+(`loop_schedule.Pieces`) and emitters spell out. Neighbours along the vector axis that compute the
+same are one piece.
+
+Positions of a piece are counted from its beginning, where more is known of its indices. Padding
+shifts them by the padding before: `x[floordiv(i-3,2)]` where `mod(i-3,2)` is 0. Counted from the
+beginning of its piece, 3, the index is `floordiv(i,2)`: never negative, and a pattern that lanes
+know. Loads that such a mask chooses then lose it (`kernel.loop.unmask_loads`).
 
 Invariant: run one after the other, in any order, the kernels store what the whole kernel stores.
 """
@@ -19,10 +24,12 @@ from ingot.kernel.ir import Axis, LoopKernel, Pass
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.loop.short_rows import join_short_rows, lanes_of_rows
 from ingot.kernel.loop.split_axes import split_axes
+from ingot.kernel.loop.unmask_loads import unmask_loads
+from ingot.kernel.rewrite import AxisSubstitution
 from ingot.kernel.schedule.copies import is_copied
-from ingot.kernel.schedule.piece_origin import from_beginning
+from ingot.kernel.schedule.gathers import Gather, GathersAhead, gathers_of_passes
 from ingot.kernel.schedule.pieces import Cut, Range, narrowed
-from ingot.support.records import record
+from ingot.support.records import record, replace
 
 FEW_LANES = 16
 """Lanes to begin with where a pattern in them takes a multiple of its length."""
@@ -38,6 +45,7 @@ class PieceLoop:
         length: its positions.
         lanes: lanes of a block.
         copies: whether it only copies long runs (`kernel.schedule.copies`).
+        gathers: those whose indices are computed ahead.
     """
 
     kernel: LoopKernel
@@ -45,6 +53,7 @@ class PieceLoop:
     length: int | Dim
     lanes: int
     copies: bool
+    gathers: tuple[Gather, ...] = ()
 
 
 @record
@@ -60,35 +69,56 @@ class Band:
     loops: tuple[PieceLoop, ...]
 
 
-def bands_of(kernel: LoopKernel, cuts: Sequence[Cut], lanes: int) -> tuple[Band, ...]:
+def bands_of(
+    kernel: LoopKernel, cuts: Sequence[Cut], lanes: int, ahead: GathersAhead
+) -> tuple[Band, ...]:
     """Return the pieces of a kernel, band by band; the last range changes fastest.
 
     Args:
         kernel: the whole kernel.
         cuts: the axes that are cut, the vector axis last.
         lanes: those of the kernel; a short piece has fewer.
+        ahead: the gathers of the kernel whose indices are computed ahead.
     """
     *outer, vector = cuts
     names = [cut.axis.name for cut in outer]
     bands: list[Band] = []
     for ranges in product(*(cut.ranges() for cut in outer)):
         band = dict(zip(names, ranges, strict=True))
-        bands.append(Band(ranges, _loops(kernel, vector, band, lanes)))
+        bands.append(Band(ranges, _loops(kernel, vector, band, lanes, ahead)))
     return tuple(bands)
 
 
 def _loops(
-    kernel: LoopKernel, cut: Cut, band: Mapping[str, Range], lanes: int
+    kernel: LoopKernel, cut: Cut, band: Mapping[str, Range], lanes: int, ahead: GathersAhead
 ) -> tuple[PieceLoop, ...]:
     """Return the loops along the vector axis, where the other cut axes stay in their ranges."""
     axis = cut.axis
     found: list[PieceLoop] = []
     for (first, last), passes in _distinct(kernel, cut, band):
-        own = _in_rows(from_beginning(kernel, passes, {**band, axis.name: (first, last)}))
+        own = _in_rows(_from_beginning(kernel, passes, {**band, axis.name: (first, last)}))
         length = last + 1 - first
         copies = is_copied(own.passes, axis.name, length)
-        found.append(PieceLoop(own, first, length, _lanes(own, axis, length, lanes), copies))
+        lanes_here = _lanes(own, axis, length, lanes)
+        gathers = gathers_of_passes(own, axis) if ahead.bits else ()
+        found.append(PieceLoop(own, first, length, lanes_here, copies, gathers))
     return tuple(found)
+
+
+def _from_beginning(
+    kernel: LoopKernel, passes: tuple[Pass, ...], ranges: Mapping[str, Range]
+) -> LoopKernel:
+    """Return a kernel of one piece: the passes of `kernel` as they are in the ranges of axes."""
+    starts = {name: Dim.symbol(name) + first for name, (first, _) in ranges.items() if first}
+    if starts:
+        passes = tuple(map(AxisSubstitution(starts).sweep, passes))
+    grid = tuple(Axis(axis.name, _length(axis, ranges)) for axis in kernel.grid)
+    return unmask_loads(replace(kernel, grid=grid, passes=passes))
+
+
+def _length(axis: Axis, ranges: Mapping[str, Range]) -> int | Dim:
+    first, last = ranges.get(axis.name, (0, -1))
+    return last + 1 - first if axis.name in ranges else axis.extent
 
 
 def _in_rows(kernel: LoopKernel) -> LoopKernel:

@@ -14,7 +14,7 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.loop.short_rows import lanes_of_rows
-from ingot.kernel.schedule.gathers import bits_of_gather_indices, lanes_loaded
+from ingot.kernel.schedule.gathers import GathersAhead, gathers_ahead, lanes_loaded
 from ingot.kernel.schedule.lane_counts import most_lanes, pass_lanes, widest_in_memory
 from ingot.kernel.schedule.loop_schedule import Effort
 from ingot.kernel.schedule.serial import lanes_may_meet, staged_lanes, staged_rows
@@ -56,7 +56,7 @@ class GridLanes:
     Attributes:
         axis: which one.
         lanes: how many, of every pass.
-        gather_bits: as in `LaneBlocks`.
+        ahead: as in `LaneBlocks`.
         staged: updates that are computed together before they are made in order; 0: none.
         row: the axis that the lanes of each staged update run along; None: updates of one element.
         not_staged: why none are.
@@ -64,7 +64,7 @@ class GridLanes:
 
     axis: Axis
     lanes: int
-    gather_bits: int
+    ahead: GathersAhead
     staged: int = 0
     row: Axis | None = None
     not_staged: str = ""
@@ -72,10 +72,10 @@ class GridLanes:
 
 @record
 class PassLanes:
-    """Lanes along the innermost axis of each pass, and `gather_bits` as in `LaneBlocks`."""
+    """Lanes along the innermost axis of each pass, and `ahead` as in `LaneBlocks`."""
 
     lanes: tuple[int, ...]
-    gather_bits: int
+    ahead: GathersAhead
 
 
 class LoopRequest:
@@ -116,8 +116,8 @@ class LoopRequest:
         elif lanes_may_meet(kernel, axis):
             staged, lanes = staged_lanes(kernel, lanes), 1
             why = "its updates are few, read results or are more than one store"
-        gather_bits = bits_of_gather_indices(kernel, axis, (lanes,) * len(kernel.passes))
-        return GridLanes(axis, lanes_loaded(gather_bits, lanes), gather_bits, staged, row, why)
+        ahead = gathers_ahead(kernel, axis, (lanes,) * len(kernel.passes))
+        return GridLanes(axis, lanes_loaded(ahead.bits, lanes), ahead, staged, row, why)
 
     @property
     def has_whole_registers(self) -> bool:
@@ -136,8 +136,8 @@ class LoopRequest:
         """
         kernel = self.kernel
         lanes = tuple(pass_lanes(kernel, item, self.vectors) for item in kernel.passes)
-        gather_bits = bits_of_gather_indices(kernel, None, lanes)
-        return PassLanes(tuple(lanes_loaded(gather_bits, each) for each in lanes), gather_bits)
+        ahead = gathers_ahead(kernel, None, lanes)
+        return PassLanes(tuple(lanes_loaded(ahead.bits, each) for each in lanes), ahead)
 
     @cached_property
     def used_vectors(self) -> Vectors:

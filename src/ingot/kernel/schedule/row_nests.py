@@ -63,7 +63,7 @@ def row_nest(kernel: LoopKernel, axis: Axis, lanes: int) -> RowNest | str:
     refusal = _refusal(kernel, axis)
     if refusal:
         return refusal
-    length = known_extent(axis)
+    length = axis.known_extent
     parts = parts_of(length, lanes, may_overlap=_may_overlap(kernel))
     count = len(tuple(walk(kernel.exprs)))
     if len(kernel.grid) == 2 and all(each == lanes for _, each in parts):
@@ -112,16 +112,10 @@ def _has_pieces(kernel: LoopKernel, length: int) -> bool:
     return masks > 0 and (masks > MOST_MASKS or is_move or not is_short)
 
 
-def known_extent(axis: Axis) -> int:
-    """Return the extent of rows, or of an axis inside of a nest: a number."""
-    assert isinstance(axis.extent, int), "rows and the axes inside of a nest have known extents"
-    return axis.extent
-
-
 def _written(axes: tuple[Axis, ...], copies: int, most: int) -> int:
     """Return how many of the innermost axes are written out: up to `most` copies of a vector."""
     for written, axis in enumerate(reversed(axes)):
-        copies *= known_extent(axis)
+        copies *= axis.known_extent
         if copies > most:
             return written
     return len(axes)

@@ -12,7 +12,7 @@ A loop schedule is written as the loops that run, outermost first::
 
 The first line names the strategy, with its own numbers; after the loops stand the attributes that
 are not the usual ones. Kernels that the strategy made, as those of pieces, are in braces of their
-own. Other schedules are one line of their fields.
+own. Other schedules are one line of their fields; records in them are in braces.
 
 Invariant: equal schedules of equal kernels have equal texts and different ones different texts.
 """
@@ -20,10 +20,11 @@ Invariant: equal schedules of equal kernels have equal texts and different ones 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from textwrap import indent
 from typing import Any, cast
 
+from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.gathers import Gather
 from ingot.kernel.schedule.loop_schedule import (
@@ -78,7 +79,11 @@ def _value(value: Any) -> str:
     if isinstance(value, Axis):
         return value.name
     if isinstance(value, Gather):
-        return f"b{value.access.buffer}[{value.access.index}]"
+        value = value.load
+    if isinstance(value, Expr):
+        return f"b{value.payload.buffer}[{value.payload.index}]"
+    if is_dataclass(value):
+        return f"{{{' '.join(_fields(value, ()))}}}"
     if isinstance(value, tuple):
         return f"[{', '.join([_value(item) for item in cast('tuple[Any, ...]', value)])}]"
     return str(value)

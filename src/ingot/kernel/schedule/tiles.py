@@ -4,7 +4,7 @@
 If lanes run along one grid axis and a load has stride one along another, each lane would fetch a
 cache line for one element. Instead, lanes x lanes elements are read along the other axis,
 transposed in registers, and used row by row. `tiles_of` decides for the schedule whether there are
-such loads, `transposed_loads` lists them for the emitter.
+such loads, and which.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ MAX_TILED_LOADS = 4
 """Loads that are transposed in one kernel; each has a tile on the stack."""
 
 
-def transposed_loads(exprs: tuple[Expr, ...], axis: str, tile: str) -> list[Expr]:
+def transposed_loads(exprs: tuple[Expr, ...], axis: str, tile: str) -> tuple[Expr, ...]:
     """Return the loads that walk `tile` with stride one and `axis` with another stride."""
-    return [
+    return tuple(
         item
         for item in walk(exprs)
         if item.op == "load"
         and not item.args
         and coefficient(item.payload.index, tile) == 1
         and coefficient(item.payload.index, axis) not in (None, 0, 1)
-    ]
+    )
 
 
 LEAST_ROW_BITS = 128
@@ -68,11 +68,12 @@ def tiles_of(kernel: LoopKernel, axis: Axis, register: int) -> SquareTiles | str
     side = max(least, register // max(widest, LANE_BITS))
     while side > least and (_is_short(axis, side) or _is_short(best, side)):
         side //= 2
-    return SquareTiles(best, side, _may_overlap(kernel, found[best], (axis, best), side))
+    overlaps = _may_overlap(kernel, found[best], (axis, best), side)
+    return SquareTiles(best, side, overlaps, found[best])
 
 
 def _may_overlap(
-    kernel: LoopKernel, transposed: list[Expr], axes: tuple[Axis, ...], side: int
+    kernel: LoopKernel, transposed: tuple[Expr, ...], axes: tuple[Axis, ...], side: int
 ) -> bool:
     """Whether tiles may be computed twice, and are needed to be."""
     loads = [item for item in walk(kernel.exprs) if item.op == "load"]

@@ -58,7 +58,8 @@ def transposed_rows(kernel: LoopKernel, vectors: Vectors) -> TransposedRows | st
         return f"fewer than {LEAST_ELEMENTS} elements"
     if any(map(is_expensive, walk(first.exprs))):
         return "expensive functions take longer than the loads"
-    widest = _widest(first, kernel.grid[-1], length)
+    loads = _row_loads(first, kernel.grid[-1])
+    widest = _widest(first, loads, kernel.grid[-1], length)
     if not widest:
         return f"it does not read one or {MOST_LOADS} arrays of dense rows"
     longest = LONGEST_WIDE_ROW if widest > LANE_BITS else LONG_ROW - 1
@@ -67,25 +68,24 @@ def transposed_rows(kernel: LoopKernel, vectors: Vectors) -> TransposedRows | st
     if not LEAST_ROW <= length <= longest:
         return f"rows do not have {LEAST_ROW} to {longest} elements"
     width = WIDTHS[0] if length <= WIDTHS[0] else -(-length // WIDTHS[1]) * WIDTHS[1]
-    return TransposedRows(vectors.bits // widest, width)
+    return TransposedRows(vectors.bits // widest, width, loads)
 
 
-def row_loads(item: Pass, rows: Axis) -> list[Expr]:
+def _row_loads(item: Pass, rows: Axis) -> tuple[Expr, ...]:
     """Return the loads of a pass that vary with its rows and along them: those are transposed."""
     along = item.axes[0].name
-    return [
+    return tuple(
         node
         for node in walk(item.exprs)
         if node.op == "load"
         and coefficient(node.payload.index, along) != 0
         and coefficient(node.payload.index, rows.name) != 0
-    ]
+    )
 
 
-def _widest(item: Pass, rows: Axis, length: int) -> int:
+def _widest(item: Pass, loads: tuple[Expr, ...], rows: Axis, length: int) -> int:
     """Return the bits of the widest elements of a pass, 0 if its rows are not dense."""
     every = [node for node in walk(item.exprs) if node.op == "load"]
-    loads = row_loads(item, rows)
     are_rows = all(
         coefficient(load.payload.index, item.axes[0].name) == 1
         and coefficient(load.payload.index, rows.name) == length

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
+from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.loop_schedule import (
     GatheredRows,
@@ -60,12 +62,23 @@ def _broken(kernel: LoopKernel, schedule: LoopSchedule) -> Broken:
     missing = [n for n in schedule.large_buffers if not 0 <= n < len(kernel.buffers)]
     if missing:
         yield f"large-buffers: there is no buffer {missing[0]}"
-    if schedule.gather_bits not in (0, *INDEX_BITS):
-        yield f"gather-bits: no index has {schedule.gather_bits} bits"
+    if schedule.ahead.bits not in (0, *INDEX_BITS):
+        yield f"ahead: no index has {schedule.ahead.bits} bits"
+    missing = [load for load in _loads(schedule) if load not in walk(kernel.exprs)]
+    if missing:
+        yield f"loads: the kernel has no {missing[0]}"
     check = _OF_STRATEGY.get(type(schedule.strategy))
     if check is not None:
         yield from check(kernel, schedule, schedule.strategy)
     yield from _broken_units(kernel, schedule)
+
+
+def _loads(schedule: LoopSchedule) -> Iterator[Expr]:
+    """Yield the loads that the strategy reads otherwise than where they are needed."""
+    strategy = schedule.strategy
+    if isinstance(strategy, SquareTiles | TransposedRows):
+        yield from strategy.loads
+    yield from (item.load for item in chain(*schedule.ahead.of_passes))
 
 
 def _broken_lanes(kernel: LoopKernel, schedule: LoopSchedule) -> Broken:
@@ -162,10 +175,8 @@ def _broken_joined(kernel: LoopKernel, schedule: LoopSchedule, strategy: JoinedR
 def _broken_gathered(kernel: LoopKernel, schedule: LoopSchedule, strategy: GatheredRows) -> Broken:
     if len(kernel.grid) < 2 or schedule.vector_axis != kernel.grid[-1]:
         yield "gathered: there are no rows along the last axis"
-    if not strategy.gathers:
+    if not any(strategy.ahead.of_passes):
         yield "gathered: nothing is gathered"
-    if strategy.index_bits not in INDEX_BITS:
-        yield f"gathered: no index has {strategy.index_bits} bits"
 
 
 def _broken_transposed(

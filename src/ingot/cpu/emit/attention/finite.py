@@ -37,8 +37,7 @@ def emit_finite_check(
     packer = Packer(emitter, kernel.accumulate, lanes)
     wide = vector(packer.cell, lanes)
     emitter.names[kernel.batch.name] = 0 if kernel.batch.extent == 1 else batch
-    width = kernel.e.extent
-    assert isinstance(width, int), "attention fusion takes known depths alone"
+    width = kernel.e.known_extent
     span, whole = Span(kernel.e.name, 0, width), width // lanes * lanes
 
     def key(number: Value, carried: list[Value]) -> list[Value]:

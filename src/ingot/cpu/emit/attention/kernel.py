@@ -21,25 +21,21 @@ so that results are the same for every number of threads.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from ingot.cpu.emit.attention.finite import FLAG_BYTES, emit_finite_check
 from ingot.cpu.emit.attention.rows import Rows, Tiles
 from ingot.cpu.emit.contraction.microkernel import Matrix
 from ingot.cpu.emit.contraction.packing import Packer, Panels, Span, cell_type
-from ingot.cpu.emit.contraction.register_blocks import (
-    Factors,
-    common_micro_kernel,
-    own_micro_kernel,
-)
+from ingot.cpu.emit.contraction.register_blocks import RegisterBlocks
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, for_units, open_kernel, scratch_of
-from ingot.cpu.emit.template import Template, template_of
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
-from ingot.kernel.attention.bounds import key_bounds, least_seen
+from ingot.kernel.attention.bounds import least_seen
 from ingot.kernel.attention.schedule import AttentionSchedule
-from ingot.kernel.contraction.operands import is_plain, stride
+from ingot.kernel.contraction.micro_blocks import MicroBlock
+from ingot.kernel.contraction.operands import stride
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import AttentionKernel, Axis
 from ingot.llvm import types as lt
@@ -47,9 +43,7 @@ from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.values import Value
-
-TAIL_KEYS = (4, 1)
-"""Heights of the register blocks for keys left over when their number is not known."""
+from ingot.support.records import replace
 
 
 def emit_attention_kernel(
@@ -67,7 +61,7 @@ def emit_attention_kernel(
     f.ret()
     phases = [Phase(symbol, schedule.chunks)]
     scratch: int | Dim = 0
-    if unit.bounds:
+    if schedule.bounds:
         emit_finite_check(module, f"{symbol}_finite", kernel, schedule, target)
         phases.insert(0, Phase(f"{symbol}_finite", kernel.batch.extent))
         scratch = kernel.batch.extent * FLAG_BYTES
@@ -76,12 +70,12 @@ def emit_attention_kernel(
         count,
         kernel.symbols,
         scratch_bytes=scratch,
-        templates=tuple(unit.shared.values()),
+        templates=tuple(unit.scores.shared.values()),
     )
 
 
 class UnitEmitter:
-    """Emits the units of one kernel into one function; `shared`: library code that it calls."""
+    """Emits the units of one kernel into one function."""
 
     def __init__(
         self,
@@ -95,35 +89,27 @@ class UnitEmitter:
         self.emitter = emitter
         self.kernel = kernel
         self.schedule = schedule
-        self.target = target
         self.cell = cell_type(kernel.accumulate)
         self.packer = Packer(emitter, kernel.accumulate, schedule.lanes)
-        self.shared: dict[str, Template] = {}
-        self.bounds = key_bounds(kernel)
-        self.depth, self.width = _known(kernel.k), _known(kernel.e)
-        self.reads_keys = self._lies_along(kernel.rhs, kernel.k)
-        self.reads_values = self._lies_along(kernel.values, kernel.e)
-        self.padded_depth, self.padded_width = map(self._padded, (self.depth, self.width))
         # Squares that are transposed may end behind the last k.
-        self.queries = self._room(schedule.rows * self.padded_depth)
+        self.queries = self._room(schedule.rows * schedule.depth)
         self.tiles = Tiles(
             self._room(schedule.keys * schedule.rows),
-            self._room(schedule.rows * self.padded_width),
-            self.padded_width,
+            self._room(schedule.rows * schedule.width),
+            schedule.width,
         )
-        self.keys = None if self.reads_keys else self._room(schedule.keys * self.padded_depth)
-        self.values = None if self.reads_values else self._room(schedule.keys * self.padded_width)
+        self.keys, self.values = (
+            None if is_read else self._room(schedule.keys * size)
+            for is_read, size in (
+                (schedule.reads_keys, schedule.depth),
+                (schedule.reads_values, schedule.width),
+            )
+        )
         self.rows = Rows(self.packer, kernel, schedule, self.tiles)
-
-    def _lies_along(self, operand: Expr, axis: Axis) -> bool:
-        """Whether keys or values can be read where they lie: dense along `axis`."""
-        names = (self.kernel.n.name, axis.name)
-        if not is_plain(operand, names, self.kernel.accumulate):
-            return False
-        return axis.extent == 1 or stride(operand.payload.index, axis.name) == 1
-
-    def _padded(self, size: int) -> int:
-        return -(-size // self.schedule.lanes) * self.schedule.lanes
+        self.scores = RegisterBlocks(
+            self.f, kernel.accumulate, schedule.lanes, schedule.columns, target.has_fma, {}
+        )
+        self.sums = replace(self.scores, panel=None)
 
     def _room(self, size: int) -> Value:
         return self.f.alloca(self.cell, size, LINE_BYTES)
@@ -140,23 +126,16 @@ class UnitEmitter:
         names[kernel.batch.name] = 0 if kernel.batch.extent == 1 else f.idiv(unit, blocks)
         m = Span.of_block(f, kernel.m.name, f.irem(unit, blocks), rows, m_extent)
         columns = self.schedule.columns
-        form = Panels(columns, self.padded_depth, self._walks(kernel.lhs))
-        self.packer.panels(kernel.lhs, self.queries, m, Span(kernel.k.name, 0, self.depth), form)
+        form = Panels(columns, self.schedule.depth, self.schedule.transposes_queries)
+        k = Span(kernel.k.name, 0, kernel.k.known_extent)
+        self.packer.panels(kernel.lhs, self.queries, m, k, form)
         self.rows.open()
-        if not self.bounds:
+        if not self.schedule.bounds:
             self._keys(m, 0, n_extent)
         else:
             first, last = self._seen(m, n_extent)
             f.for_range(3, lambda part: self._part(m, part, (first, last, n_extent)))
         self.rows.close(m)
-
-    def _walks(self, operand: Expr) -> bool:
-        """Whether the loads of the queries walk along k."""
-        names = (self.kernel.m.name, self.kernel.k.name)
-        if operand.op != "load":
-            return False
-        along = [stride(operand.payload.index, name) for name in names]
-        return along[1] == 1 and along[0] != 1
 
     def _keys(self, m: Span, first: IndexValue, last: IndexValue) -> None:
         """Emit the blocks of keys from `first` to `last`."""
@@ -173,9 +152,9 @@ class UnitEmitter:
         f, emitter = self.f, self.emitter
         first: IndexValue = 0
         last = extent
-        for low in self.bounds.low:
+        for low in self.schedule.bounds.low:
             first = f.imax(first, f.iadd(m.start, emitter.index(low)))
-        for high in self.bounds.high:
+        for high in self.schedule.bounds.high:
             behind = f.iadd(f.iadd(m.start, m.count), emitter.index(high))
             last = f.imin(last, behind)
         first = f.imin(first, extent)
@@ -200,27 +179,28 @@ class UnitEmitter:
         flag = f.load(lt.I64, f.gep(flags, batch, lt.I64), 8)
         is_finite = f.icmp("eq", flag, f.const(lt.I64, 0))
         is_low = f.const(lt.I1, 0)
-        if self.bounds.floor > -math.inf:
-            is_low = self.rows.is_low(m, least_seen(self.kernel, self.bounds))
+        if self.schedule.bounds.floor > -math.inf:
+            is_low = self.rows.is_low(m, least_seen(self.kernel, self.schedule.bounds))
         return f.or_(is_low, f.not_(is_finite))
 
     def _block(self, m: Span, n: Span) -> None:
         """Emit one block of keys: scores, powers, and their products with the values."""
         f, schedule = self.f, self.schedule
-        keys = self._operand(n, self.kernel.k, self.kernel.rhs, self.keys, self.padded_depth)
-        values = self._operand(n, self.kernel.e, self.kernel.values, self.values, self.padded_width)
+        kernel = self.kernel
+        keys = self._operand(n, kernel.k, kernel.rhs, self.keys, schedule.depth)
+        values = self._operand(n, kernel.e, kernel.values, self.values, schedule.width)
 
         f.for_range(m.count, lambda first: self._products(keys, n, first), step=schedule.columns)
         self.rows.softmax(m, n)
         cut = schedule.tall * (schedule.low + 1)
-        for start, stop, height in ((0, cut, schedule.low + 1), (cut, schedule.rows, schedule.low)):
-            self._row_blocks(values, n, (start, f.imin(stop, m.count)), height)
+        for start, stop, blocks in zip((0, cut), (cut, schedule.rows), schedule.sums, strict=True):
+            self._row_blocks(values, n, (start, f.imin(stop, m.count)), blocks)
 
     def _operand(
         self, n: Span, axis: Axis, operand: Expr, buffer: Value | None, step: int
     ) -> Matrix:
         """Return a block of keys or values: where it lies, or packed."""
-        span = Span(axis.name, 0, _known(axis))
+        span = Span(axis.name, 0, axis.known_extent)
         if buffer is not None:
             self.packer.rows(operand, buffer, n, span, step)
             return Matrix(buffer, step, 1)
@@ -237,82 +217,52 @@ class UnitEmitter:
     def _products(self, keys: Matrix, n: Span, first: Value) -> None:
         """Emit the products of a block of keys with the queries from `first` on."""
         f, schedule = self.f, self.schedule
-        panel = f.gep(self.queries, f.imul(first, self.padded_depth), self.cell)
+        panel = f.gep(self.queries, f.imul(first, self.schedule.depth), self.cell)
         queries = Matrix(panel, schedule.columns, 1)
 
-        def at(height: int) -> Callable[[Value], None]:
-            def block(start: Value) -> None:
+        def at(block: MicroBlock) -> Callable[[Value], None]:
+            def multiply(start: Value) -> None:
                 where = f.iadd(f.imul(start, schedule.rows), first)
                 sums = Matrix(f.gep(self.tiles.scores, where, self.cell), schedule.rows, 1)
                 rows = keys.at(f.gep(keys.address, f.imul(start, keys.row_step), self.cell))
-                self._run(
-                    (rows, queries, sums), height, schedule.columns, self.depth, goes_on=False
-                )
+                depth = self.kernel.k.known_extent
+                self.scores.multiply(block, (rows, queries, sums), depth, False, schedule.columns)
 
-            return block
+            return multiply
 
-        whole = f.imul(f.idiv(n.count, schedule.block_keys), schedule.block_keys)
-        f.for_range(whole, at(schedule.block_keys), step=schedule.block_keys)
-        for height in self._tails():
+        whole_keys, *tails = schedule.scores
+        whole = f.imul(f.idiv(n.count, whole_keys.rows), whole_keys.rows)
+        f.for_range(whole, at(whole_keys), step=whole_keys.rows)
+        for block in tails:
             left = f.isub(n.count, whole)
-            following = f.iadd(whole, f.imul(f.idiv(left, height), height))
-            f.for_range(following, at(height), start=whole, step=height)
+            following = f.iadd(whole, f.imul(f.idiv(left, block.rows), block.rows))
+            f.for_range(following, at(block), start=whole, step=block.rows)
             whole = following
 
-    def _tails(self) -> Iterator[int]:
-        """Yield the heights of the register blocks behind whole ones."""
-        extent, most = self.kernel.n.extent, self.schedule.block_keys
-        is_cut = bool(self.bounds)
-        if isinstance(extent, int) and not is_cut:
-            yield from (extent % most,) * (extent % most > 0)
-            return
-        yield from (height for height in TAIL_KEYS if height < most)
-
     def _row_blocks(
-        self, values: Matrix, n: Span, rows: tuple[IndexValue, IndexValue], height: int
+        self,
+        values: Matrix,
+        n: Span,
+        rows: tuple[IndexValue, IndexValue],
+        blocks: tuple[MicroBlock, ...],
     ) -> None:
         """Emit the products of powers and values for the unit's rows from one to another."""
-        f, schedule = self.f, self.schedule
-        columns = schedule.columns
-        whole, rest = self.width // columns * columns, self.width % columns
+        f, schedule, (widest, *rest) = self.f, self.schedule, blocks
+        width = self.kernel.e.known_extent
+        whole = width // widest.columns * widest.columns
 
-        def block(first: Value) -> None:
+        def row_block(first: Value) -> None:
             powers = f.gep(self.tiles.scores, first, self.cell)
             lhs = Matrix(powers, 1, schedule.rows)
 
-            def run(column: IndexValue, width: int) -> None:
+            def run(column: IndexValue, block: MicroBlock) -> None:
                 rhs = values.at(f.gep(values.address, column, self.cell))
-                where = f.iadd(f.imul(first, self.padded_width), column)
-                sums = Matrix(f.gep(self.tiles.sums, where, self.cell), self.padded_width, 1)
-                self._run((lhs, rhs, sums), height, width, n.count, goes_on=True)
+                where = f.iadd(f.imul(first, schedule.width), column)
+                sums = Matrix(f.gep(self.tiles.sums, where, self.cell), schedule.width, 1)
+                self.sums.multiply(block, (lhs, rhs, sums), n.count, True, block.columns)
 
-            f.for_range(whole, lambda column: run(column, columns), step=columns)
-            if rest:
-                run(whole, rest)
+            f.for_range(whole, lambda column: run(column, widest), step=widest.columns)
+            for block in rest:
+                run(whole, block)
 
-        f.for_range(rows[1], block, start=rows[0], step=height)
-
-    def _run(
-        self,
-        matrices: tuple[Matrix, Matrix, Matrix],
-        rows: int,
-        width: int,
-        depth: IndexValue,
-        *,
-        goes_on: bool,
-    ) -> None:
-        """Emit a register block; `goes_on`: its sums are added to those in memory."""
-        panel = None if goes_on else self.schedule.columns
-        given = Factors(self.kernel.accumulate, matrices, self.schedule.lanes, panel)
-        micro = common_micro_kernel(given, self.target, rows, width)
-        if micro is None:
-            micro = own_micro_kernel(given, self.target, rows, width)
-        else:
-            self.shared[micro.name] = template_of(micro)
-        micro.call(self.f, matrices, depth, goes_on, width)
-
-
-def _known(axis: Axis) -> int:
-    extent: int | Dim = axis.extent
-    assert isinstance(extent, int), "attention fusion takes known depths alone"
-    return extent
+        f.for_range(rows[1], row_block, start=rows[0], step=widest.rows)

@@ -18,15 +18,13 @@ from ingot.cpu.emit.contraction.packing import Packer, Panels, Span, cell_type, 
 from ingot.emit.values.conversions import convert
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.values import combine
-from ingot.hlo.dtype import PRED, DType
+from ingot.hlo.dtype import DType
 from ingot.kernel.attention.schedule import AttentionSchedule
-from ingot.kernel.contraction.operands import stride
 from ingot.kernel.contraction.product_blocks import SQUARE
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import walk
 from ingot.kernel.ir import AttentionKernel, Combiner, Store
 from ingot.llvm import types as lt
 from ingot.llvm.machine_model import LINE_BYTES
-from ingot.llvm.math.called import RETURNED_REGISTERS
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 from ingot.support.records import record
@@ -55,7 +53,7 @@ class Rows:
         self.schedule = schedule
         self.scores, self.sums, self.width = tiles.scores, tiles.sums, tiles.width
         self.cell = cell_type(kernel.accumulate)
-        self.count = _side_by_side(schedule)
+        self.count = schedule.together
         self.wide = vector(self.cell, self.count)
         self.greatest, self.total, self.factors = (
             self.f.alloca(self.cell, schedule.rows, LINE_BYTES) for _ in range(3)
@@ -72,11 +70,7 @@ class Rows:
 
         # Squares that are transposed may end behind the last key.
         room = (schedule.keys + SQUARE) * schedule.rows
-        self.masks = {
-            item: self.f.alloca(self.cell, room, LINE_BYTES)
-            for item in walk((kernel.scores,))
-            if _lies_along_keys(kernel, item)
-        }
+        self.masks = {item: self.f.alloca(self.cell, room, LINE_BYTES) for item in schedule.masks}
 
     # ---- parts
 
@@ -297,29 +291,12 @@ class Rows:
             emitter.close_scope()
             emitter.lanes = None
 
-        extent = kernel.e.extent
-        assert isinstance(extent, int), "the width of sums is known"
+        extent = kernel.e.known_extent
         whole = extent // lanes * lanes
         f.for_range(whole, lambda column: part(column, None), step=lanes)
         if whole < extent:
             part(whole, lane_mask(f, extent - whole, lanes))
         emitter.close_scope()
-
-
-def _lies_along_keys(kernel: AttentionKernel, item: Expr) -> bool:
-    """Whether a load of the scores is of rows of keys: read with lanes along them, transposed."""
-    if item.op != "load" or item.args:
-        return False
-    element, widest = item.dtype, kernel.accumulate
-    fits = element is PRED or (element.is_float and element.bits <= widest.bits)
-    steps = [stride(item.payload.index, axis.name) for axis in (kernel.m, kernel.n)]
-    return fits and steps[1] == 1 and steps[0] not in (0, 1)
-
-
-def _side_by_side(schedule: AttentionSchedule) -> int:
-    """Return how many rows are computed at once: as many vectors as a call of `exp` takes."""
-    sizes = (schedule.lanes * count for count in (RETURNED_REGISTERS, 2, 1))
-    return next(size for size in sizes if schedule.rows % size == 0)
 
 
 def _axes_of(store: Store) -> frozenset[str]:

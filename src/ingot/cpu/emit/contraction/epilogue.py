@@ -20,11 +20,10 @@ from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.squares import transpose
 from ingot.emit.values.types import narrow
 from ingot.emit.values.values import ValueEmitter
-from ingot.hlo.dim import Dim, floordiv, mod
 from ingot.hlo.dtype import PRED
-from ingot.kernel.contraction.schedule import ContractionSchedule
-from ingot.kernel.expr import is_expensive_op, walk
-from ingot.kernel.index_math import coefficient
+from ingot.kernel.contraction.epilogue import EpilogueSchedule
+from ingot.kernel.contraction.operands import oriented
+from ingot.kernel.expr import walk
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
@@ -32,21 +31,12 @@ from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import vector
 from ingot.llvm.values import FunctionRef, Value
 
-CALLED_VECTORS = 4
-"""Vectors that a function is called for at a time."""
-
-STRIP_ROWS = 64
-"""Rows of sums that are transposed together: they stay in the L1 cache."""
-
-MOST_WASTED = 0.125
-"""Share of empty lanes up to which CALLED_VECTORS are worth it."""
-
 
 def emit_epilogue(
     module: ModuleBuilder,
     symbol: str,
     kernel: ContractionKernel,
-    schedule: ContractionSchedule,
+    schedule: EpilogueSchedule,
     target: TargetSpec,
 ) -> FunctionRef:
     """Emit `void epilogue(env, tile, batch, row, rows, row_step, column, columns)`; return it.
@@ -57,9 +47,10 @@ def emit_epilogue(
         module: the module that the function is added to.
         symbol: its name.
         kernel: the contraction whose stores it computes.
-        schedule: gives lanes, and the columns of a tile.
+        schedule: how it takes the sums.
         target: the machine that it is compiled for.
     """
+    kernel = oriented(kernel) if schedule.swapped else kernel
     params = [("env", lt.PTR), ("tile", lt.PTR)]
     numbers = ("batch", "row", "rows", "row_step", "column", "columns")
     params += [(name, lt.I64) for name in numbers]
@@ -74,16 +65,13 @@ class _Epilogue:
     """Emits an epilogue into its function, whose parameters `emit_epilogue` lists."""
 
     def __init__(
-        self, emitter: ValueEmitter, kernel: ContractionKernel, schedule: ContractionSchedule
+        self, emitter: ValueEmitter, kernel: ContractionKernel, schedule: EpilogueSchedule
     ) -> None:
         self.f = emitter.f
         self.emitter = emitter
         self.kernel = kernel
-        self.n_block = schedule.n_block
-        self.lanes = _epilogue_lanes(kernel, schedule)
-        self.has_rest = not _is_even(kernel, schedule, self.lanes)
-        self.side = schedule.lanes
-        self.plane = plane_of(kernel)
+        self.schedule = schedule
+        self.n_block, self.lanes, self.side = schedule.n_block, schedule.lanes, schedule.side
         self.cell = cell_type(kernel.accumulate)
         self.exprs = [item for store in kernel.stores for item in store.exprs]
         self.sums = [item for item in walk(tuple(self.exprs)) if item.op == "accumulator"]
@@ -95,10 +83,10 @@ class _Epilogue:
         emitter.names[kernel.batch.name] = batch
         emitter.open_scope()
         emitter.prepare(self.exprs, frozenset((kernel.m.name, kernel.n.name)))
-        if self.plane is None:
+        if self.schedule.plane is None:
             self.f.for_range(rows, self._row)
         else:
-            fits = self._fits(self.plane)
+            fits = self._fits(self.schedule.plane)
             self.f.if_(fits, self._all_squares, lambda: self.f.for_range(rows, self._row))
         emitter.close_scope()
 
@@ -123,11 +111,12 @@ class _Epilogue:
 
         def some(first: Value) -> None:
             f.for_range(whole, lambda column: self._strip(first, column, None), step=side)
-            if not _fills(self.kernel.n.extent, side):
+            extent = self.kernel.n.extent
+            if not isinstance(extent, int) or extent % side:
                 left = f.isub(columns, whole)
                 f.if_(f.ilt(0, left), lambda: self._strip(first, f.as_value(whole), left))
 
-        f.for_range(rows, some, step=STRIP_ROWS)
+        f.for_range(rows, some, step=self.schedule.strip_rows)
 
     def _strip(self, first: Value, column: Value, left: IndexValue | None) -> None:
         """Emit a column of squares from a row on; `left`: see `_square`."""
@@ -138,13 +127,18 @@ class _Epilogue:
             # The last square of all begins sooner.
             self._square(f.as_value(f.imin(row, last)), column, left)
 
-        f.for_range(f.imin(f.iadd(first, STRIP_ROWS), rows), square, start=first, step=self.side)
+        f.for_range(
+            f.imin(f.iadd(first, self.schedule.strip_rows), rows),
+            square,
+            start=first,
+            step=self.side,
+        )
 
     def _square(self, row: Value, column: Value, left: IndexValue | None) -> None:
         """Emit a square of results, with `left` columns if they are fewer than its side."""
         f, emitter, kernel, side = self.f, self.emitter, self.kernel, self.side
         _, tile, _, first_row, _, _, first_column, _ = f.params
-        (store,), plane = kernel.stores, self.plane or 0
+        (store,), plane = kernel.stores, self.schedule.plane or 0
         emitter.names[kernel.n.name] = f.iadd(first_column, column)
         emitter.names[kernel.m.name] = f.iadd(first_row, row)
         emitter.open_scope()
@@ -180,7 +174,7 @@ class _Epilogue:
         emitter.prepare(self.exprs, frozenset((self.kernel.n.name,)))
         whole = f.imul(f.idiv(columns, lanes), lanes)
         f.for_range(whole, lambda column: self._vector(at, column, None), step=lanes)
-        if self.has_rest:
+        if not self.schedule.is_even:
 
             def rest() -> None:
                 mask = lane_mask(f, f.isub(columns, whole), lanes)
@@ -208,57 +202,3 @@ class _Epilogue:
             value = f.icmp("ne", value, f.zero(value.type))
         for item in self.sums:
             self.emitter.bind(item, value)
-
-
-def plane_of(kernel: ContractionKernel) -> int | None:
-    """Return the rows of a plane, if the one result has a plane of them for each column in turn.
-
-    None otherwise: then columns lie side by side, or their rows do not.
-    """
-    columns = kernel.n.extent
-    if len(kernel.stores) != 1 or not isinstance(columns, int) or columns == 1:
-        return None
-    (store,) = kernel.stores
-    plane = coefficient(store.index, kernel.n.name)
-    if not store.is_simple or not isinstance(plane, int) or plane < 2:
-        return None
-    row, column = Dim.symbol(kernel.m.name), Dim.symbol(kernel.n.name)
-    image = floordiv(row, plane) * (columns * plane)
-    whole = store.index == row + column * plane and kernel.m.extent == plane
-    is_moved = store.index == image + mod(row, plane) + column * plane
-    return plane if whole or is_moved else None
-
-
-def _fills(extent: int | Dim, lanes: int) -> bool:
-    return isinstance(extent, int) and extent % lanes == 0
-
-
-def _is_even(kernel: ContractionKernel, schedule: ContractionSchedule, lanes: int) -> bool:
-    """Whether the columns of every tile fill whole vectors."""
-    even = _fills(kernel.n.extent, lanes) and schedule.n_block % lanes == 0
-    return lanes == 1 or even
-
-
-def _epilogue_lanes(kernel: ContractionKernel, schedule: ContractionSchedule) -> int:
-    """Return two vectors' lanes where the register block has them, four where functions are called.
-
-    A function is a subroutine, whose steps wait for one another (`kernel.schedule.lane_counts`).
-    """
-    if kernel.n.extent == 1:
-        return 1
-    wide = schedule.lanes * CALLED_VECTORS
-    exprs = tuple(item for store in kernel.stores for item in store.exprs)
-    if (
-        schedule.n_block % wide == 0
-        and _wasted(kernel.n.extent, wide) <= MOST_WASTED
-        and any(is_expensive_op(item.op) for item in walk(exprs))
-    ):
-        return wide
-    return schedule.lanes * (2 if schedule.columns > schedule.lanes else 1)
-
-
-def _wasted(extent: int | Dim, lanes: int) -> float:
-    """Return the share of the lanes along a row that hold nothing; none if it is not known."""
-    if not isinstance(extent, int):
-        return 0
-    return 1 - extent / (-(-extent // lanes) * lanes)

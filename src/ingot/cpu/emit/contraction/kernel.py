@@ -12,19 +12,22 @@ Invariant: a unit writes its own elements of the results and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ingot.cpu.emit.contraction.epilogue import emit_epilogue
 from ingot.cpu.emit.contraction.microkernel import Matrix
 from ingot.cpu.emit.contraction.packing import Packer, Panels, Span, cell_type
 from ingot.cpu.emit.contraction.patches import PatchPacker
-from ingot.cpu.emit.contraction.register_blocks import UNKNOWN_WIDTH, RegisterBlocks
+from ingot.cpu.emit.contraction.register_blocks import Matrices, RegisterBlocks
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, for_units, open_kernel
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
+from ingot.kernel.contraction.micro_blocks import MicroBlock
 from ingot.kernel.contraction.operands import oriented, stride
+from ingot.kernel.contraction.plan import ContractionPlan
 from ingot.kernel.contraction.rhs_placement import DOTS
-from ingot.kernel.contraction.schedule import ContractionSchedule, is_split
+from ingot.kernel.contraction.schedule import is_split
 from ingot.kernel.ir import ContractionKernel, Patches
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.index import Condition
@@ -33,27 +36,24 @@ from ingot.llvm.target import TargetSpec
 from ingot.llvm.values import FunctionRef, Value
 from ingot.support.records import record
 
-TAIL_ROWS = (4, 1)
-"""Heights of the register blocks for rows left over when their number is not known."""
-
 
 def emit_contraction_kernel(
     module: ModuleBuilder,
     symbol: str,
     kernel: ContractionKernel,
-    schedule: ContractionSchedule,
+    plan: ContractionPlan,
     target: TargetSpec,
 ) -> EmittedKernel:
     """Emit the functions of a contraction kernel into `module`."""
     assert not kernel.accumulate.is_complex, "products of complex matrices have drivers"
+    schedule, count = plan.schedule, len(kernel.buffers)
+    epilogue = None
+    if plan.epilogue is not None:
+        epilogue = emit_epilogue(module, f"{symbol}_epilogue", kernel, plan.epilogue, target)
     if schedule.swapped:
         kernel = oriented(kernel)
-    count = len(kernel.buffers)
-    epilogue = None
-    if not schedule.store_direct:
-        epilogue = emit_epilogue(module, f"{symbol}_epilogue", kernel, schedule, target)
     f, emitter, chunk = open_kernel(module, symbol, count, kernel.symbols, target.has_fma)
-    unit = UnitEmitter(emitter, kernel, schedule, target, epilogue)
+    unit = UnitEmitter(emitter, kernel, plan, target, epilogue)
     if schedule.grain == 1:
         unit.emit(chunk)
     else:
@@ -94,6 +94,10 @@ class Piece:
     last: Condition
 
 
+Blocks = tuple[MicroBlock, ...]
+"""The register blocks of a row block: the widest one, then that of columns left over."""
+
+
 class UnitEmitter:
     """Emits the units of one kernel into one function."""
 
@@ -101,35 +105,41 @@ class UnitEmitter:
         self,
         emitter: ValueEmitter,
         kernel: ContractionKernel,
-        schedule: ContractionSchedule,
+        plan: ContractionPlan,
         target: TargetSpec,
         epilogue: FunctionRef | None,
     ) -> None:
-        """Emit `kernel` as `schedule` says, into the emitter's function."""
+        """Emit `kernel` as `plan` says, into the emitter's function."""
         self.f = emitter.f
         self.emitter = emitter
         self.kernel = kernel
-        self.schedule = schedule
-        self.target = target
+        self.plan, self.schedule = plan, plan.schedule
         self.epilogue = epilogue
         self.cell = cell_type(kernel.accumulate)
-        self.packer = Packer(emitter, kernel.accumulate, schedule.lanes)
-        self.is_split = is_split(kernel, schedule.k_block)
-        depth = schedule.k_block or 0
-        self.padded_depth = -(-depth // schedule.lanes) * schedule.lanes
+        self.packer = Packer(emitter, kernel.accumulate, self.schedule.lanes)
+        self.is_split = is_split(kernel, self.schedule.k_block)
         self.buffers = self._buffers()
-        self.blocks = RegisterBlocks(kernel, schedule, target)
+        is_direct = self.schedule.rhs == "direct"
+        self.blocks = RegisterBlocks(
+            self.f,
+            kernel.accumulate,
+            self.schedule.lanes,
+            None if is_direct else self.schedule.columns,
+            target.has_fma,
+            {},
+            self.is_split,
+            self.schedule.store_direct,
+        )
 
     def _buffers(self) -> dict[str, Value]:
-        schedule = self.schedule
+        schedule, plan = self.schedule, self.plan
         sizes: dict[str, int] = {}
-        if self.kernel.patches is not None and not self.kernel.patches.along_k:
-            sizes["lhs"] = self.padded_depth * self._patch_rows
-        elif schedule.pack_lhs:
+        if schedule.pack_lhs:
             # Patches may write a vector too much.
-            sizes["lhs"] = schedule.rows * self._lhs_step + schedule.lanes
+            along = schedule.rows * plan.lhs_row + schedule.lanes
+            sizes["lhs"] = along if self._is_along else plan.depth * plan.lhs_step
         if schedule.rhs not in ("direct", "dots"):
-            sizes["rhs"] = schedule.n_block * self.padded_depth
+            sizes["rhs"] = schedule.n_block * plan.depth
         if self.epilogue is not None:
             height = schedule.m_block if self.is_split else schedule.rows
             # The epilogue may load lanes behind the last row.
@@ -137,15 +147,9 @@ class UnitEmitter:
         return {name: self.f.alloca(self.cell, size, LINE_BYTES) for name, size in sizes.items()}
 
     @property
-    def _lhs_step(self) -> int:
-        # Odd in cache lines, so that rows do not fall into one cache set.
-        line = max(1, 512 // self.cell.bits)
-        return (-(-self.padded_depth // line) | 1) * line
-
-    @property
-    def _patch_rows(self) -> int:
-        """Lanes that hold a register block's rows."""
-        return 1 << (self.schedule.rows - 1).bit_length()
+    def _is_along(self) -> bool:
+        """Whether rows of the lhs are packed along k."""
+        return self.kernel.patches is None or self.kernel.patches.along_k
 
     # ---- loops
 
@@ -186,36 +190,34 @@ class UnitEmitter:
         """Emit the products of one piece of k over a unit."""
         f, schedule = self.f, self.schedule
         piece = Piece(block, k, self._rhs(block, k), accumulate, last)
-        rows = schedule.rows
+        rows, (first_blocks, *tails) = schedule.rows, self.plan.row_blocks
         whole = f.imul(f.idiv(block.m.count, rows), rows)
 
-        def at(height: int) -> Callable[[Value], None]:
-            return lambda first: self._row_block(piece, first, height)
+        def at(blocks: Blocks) -> Callable[[Value], None]:
+            return lambda first: self._row_block(piece, first, blocks)
 
-        f.for_range(whole, at(rows), step=rows)
-        extent = self.kernel.m.extent
-        if isinstance(extent, int):
-            height = extent % rows
-            if height:
+        f.for_range(whole, at(first_blocks), step=rows)
+        if isinstance(self.kernel.m.extent, int):
+            for blocks in tails:
                 f.if_(
                     f.ilt(whole, block.m.count),
-                    lambda: self._row_block(piece, f.as_value(whole), height),
+                    lambda blocks=blocks: self._row_block(piece, f.as_value(whole), blocks),
                 )
             return
-        for height in TAIL_ROWS:
-            if height < rows:
-                left = f.isub(block.m.count, whole)
-                following = f.iadd(whole, f.imul(f.idiv(left, height), height))
-                f.for_range(following, at(height), start=whole, step=height)
-                whole = following
+        for blocks in tails:
+            height = blocks[0].rows
+            left = f.isub(block.m.count, whole)
+            following = f.iadd(whole, f.imul(f.idiv(left, height), height))
+            f.for_range(following, at(blocks), start=whole, step=height)
+            whole = following
 
-    def _row_block(self, piece: Piece, first: Value, height: int) -> None:
-        """Emit `height` rows from row `first` of a unit: its products, then its epilogue."""
-        f, block = self.f, piece.block
+    def _row_block(self, piece: Piece, first: Value, blocks: Blocks) -> None:
+        """Emit a row block from row `first` of a unit: its products, then its epilogue."""
+        f, block, height = self.f, piece.block, blocks[0].rows
         m = Span(block.m.axis, f.iadd(block.m.start, first), height)
-        lhs = self._lhs(m, piece.k, height)
+        lhs = self._lhs(m, piece.k)
         result = self._result(m, block.n, first)
-        self._panels(piece, (lhs, piece.rhs, result), height)
+        self._panels(piece, (lhs, piece.rhs, result), blocks)
         if self.epilogue is not None:
             reference = self.epilogue
             batch = self.emitter.names[self.kernel.batch.name]
@@ -226,36 +228,33 @@ class UnitEmitter:
             ]
             f.if_(piece.last, lambda: f.call(reference, [f.params[0], *args]) and None)
 
-    def _panels(self, piece: Piece, matrices: tuple[Matrix, Matrix, Matrix], height: int) -> None:
+    def _panels(self, piece: Piece, matrices: Matrices, blocks: Blocks) -> None:
         """Emit the register blocks of one row block: whole ones, then the rest."""
-        f, columns = self.f, self.blocks.width(height)
+        f, (widest, *rest), columns = self.f, blocks, blocks[0].columns
         n, k = piece.block.n, piece.k
         lhs, rhs, result = matrices
+        is_dots = self.schedule.rhs in DOTS
 
-        def run(first: IndexValue, width: int, left: IndexValue) -> None:
+        def run(block: MicroBlock, first: IndexValue, left: IndexValue) -> None:
             panel = f.gep(rhs.address, f.imul(first, rhs.panel_step), self.cell)
             sums = f.gep(result.address, first, self.cell)
-            if self.schedule.rhs in DOTS:
-                dots = self.blocks.dot_products(matrices, height, width)
-                steps = (lhs.row_step, rhs.row_step, result.row_step)
-                dots.call(f, (lhs.address, panel, sums), k.count, steps)
+            at = (lhs, rhs.at(panel), result.at(sums))
+            if not is_dots:
+                self.blocks.multiply(block, at, k.count, piece.accumulate, left)
                 return
-            micro = self.blocks.micro_kernel(matrices, height, width)
-            operands = (lhs, rhs.at(panel), result.at(sums))
-            micro.call(f, operands, k.count, piece.accumulate, left)
+            depth = self.kernel.k.extent
+            is_even = isinstance(depth, int) and depth % self.schedule.lanes == 0
+            self.blocks.dot_products(block, at, k.count, is_even=is_even)
 
         whole = f.imul(f.idiv(n.count, columns), columns)
-        f.for_range(whole, lambda first: run(first, columns, 0), step=columns)
-        extent = self.kernel.n.extent
+        f.for_range(whole, lambda first: run(widest, first, 0), step=columns)
         left = f.isub(n.count, whole)
-        if isinstance(extent, int):
-            width = extent % columns
-            if width:
-                f.if_(f.igt(left, 0), lambda: run(whole, width, left))
-        elif self.schedule.rhs in DOTS:
-            f.for_range(n.count, lambda first: run(first, 1, 0), start=whole)
-        else:
-            f.if_(f.igt(left, 0), lambda: run(whole, UNKNOWN_WIDTH, left))
+        for block in rest:
+            behind = partial(run, block, left=left)
+            if is_dots and not isinstance(self.kernel.n.extent, int):
+                f.for_range(n.count, behind, start=whole)
+            else:
+                f.if_(f.igt(left, 0), partial(behind, whole))
 
     # ---- operands and results
 
@@ -268,7 +267,7 @@ class UnitEmitter:
         assert step is not None, "the schedule reads only linear operands in place"
         return self.emitter.index(step)
 
-    def _lhs(self, m: Span, k: Span, height: int) -> Matrix:
+    def _lhs(self, m: Span, k: Span) -> Matrix:
         kernel = self.kernel
         if not self.schedule.pack_lhs:
             self.emitter.names.update({m.axis: m.start, k.axis: k.start})
@@ -279,13 +278,13 @@ class UnitEmitter:
                 self._step(where, k.axis),
             )
         buffer = self.buffers["lhs"]
-        rows = Span(m.axis, m.start, height)
         if kernel.patches is not None:
-            return self._patches(kernel.patches, rows, k)
-        self.packer.rows(kernel.lhs, buffer, rows, k, self._lhs_step)
-        return Matrix(buffer, self._lhs_step, 1)
+            self._patches(kernel.patches, m, k)
+        else:
+            self.packer.rows(kernel.lhs, buffer, m, k, self.plan.lhs_row)
+        return Matrix(buffer, self.plan.lhs_row, self.plan.lhs_step)
 
-    def _patches(self, patches: Patches, m: Span, k: Span) -> Matrix:
+    def _patches(self, patches: Patches, m: Span, k: Span) -> None:
         inner = patches.k[-1].extent if patches.k else 1
         depth = self.schedule.k_block
         is_whole = isinstance(inner, int) and depth is not None and depth % max(inner, 1) == 0
@@ -295,12 +294,8 @@ class UnitEmitter:
             patches,
             is_whole or not self.is_split,
         )
-        buffer = self.buffers["lhs"]
-        if patches.along_k:
-            packer.pack(buffer, m, k, self._lhs_step)
-            return Matrix(buffer, self._lhs_step, 1)
-        packer.pack(buffer, m, k, self._patch_rows)
-        return Matrix(buffer, 1, self._patch_rows)
+        step = self.plan.lhs_row if patches.along_k else self.plan.lhs_step
+        packer.pack(self.buffers["lhs"], m, k, step)
 
     def _rhs(self, block: Block, k: Span) -> Matrix:
         kernel, schedule = self.kernel, self.schedule
@@ -314,13 +309,13 @@ class UnitEmitter:
             return Matrix(address, step, 1, step)
         buffer = self.buffers["rhs"]
         if schedule.rhs == "packed dots":
-            step = self.padded_depth
+            step = self.plan.depth
             self.packer.rows(kernel.rhs, buffer, block.n, k, step)
             return Matrix(buffer, step, 1, step)
         is_transposed = schedule.rhs == "transposed"
-        form = Panels(schedule.columns, self.padded_depth, is_transposed)
+        form = Panels(schedule.columns, self.plan.depth, is_transposed)
         self.packer.panels(kernel.rhs, buffer, block.n, k, form)
-        return Matrix(buffer, schedule.columns, 1, self.padded_depth)
+        return Matrix(buffer, schedule.columns, 1, self.plan.depth)
 
     def _result(self, m: Span, n: Span, first: Value) -> Matrix:
         if self.epilogue is None:

@@ -13,7 +13,6 @@ the block's shape, so that results do not depend on tiling.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 from ingot.cpu.emit.contraction.block_function import (
     call_block,
@@ -23,10 +22,11 @@ from ingot.cpu.emit.contraction.block_function import (
 )
 from ingot.cpu.emit.contraction.words import add_words
 from ingot.emit.values.indices import IndexValue
+from ingot.kernel.contraction.micro_blocks import EMBEDDING_ROWS, MicroBlock
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.index import Condition, Index
-from ingot.llvm.machine_model import L1_WAYS, LINE_BYTES, PAGE_BYTES
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 from ingot.support.records import record, replace
@@ -35,24 +35,6 @@ UNROLLED = 4
 """Steps along k that the loop makes at once where A is dense along k: its addresses go on once for
 all of them. Products of 250 to 500 rows took 8 to 10 % less on a core that two threads share. For
 pairs, which take more instructions, it made s8 products 6 % slower."""
-
-PANEL_BYTES_AHEAD, ROWS_AHEAD = PAGE_BYTES, 4
-"""Distance at which B is prefetched into the L1 cache: bytes of a packed panel, rows of a matrix
-in place. The CPU's own prefetchers begin again at each page. Together with blocks
-of all rows that registers hold the product 2048 took 0.79 of the time, 1024 0.92, 8x4096x4096 0.87
-(AVX-512, 2026-11-27); eight rows were 8 % slower for two blocks of 8 rows, where four are not. C is
-fetched too, where no sums are loaded from it: 702x5x1460 took 0.71 of the time, 1000x16x1000 0.95,
-512x512x512 0.98."""
-
-MIN_FETCHING_ROWS = 4
-"""Rows from which on a block has enough products for each line of B to hide a prefetch."""
-
-L2_ROWS_AHEAD = L1_WAYS
-"""Rows ahead at which a B in place that no cache keeps is prefetched into the L2 cache: the next
-piece of a product of few rows. Against four rows into the L1 cache, or none of less than four rows,
-1, 2, 3 and 8 rows times 4096x4096 took 0.70, 0.68, 0.82 and 0.63 of the time, 16 rows 0.85, 28
-0.99; 1x2048x2048 0.70, of f64 0.76, 1x4096x32000 0.75, 8x2048x3000 0.73; from a cache 1x405x675 and
-1x300x4000 1.1; in short rows 14x20000x200 2.2 (AMD EPYC with AVX-512, one thread, 2026-11-28)."""
 
 TO_L1, TO_L2, DATA_CACHE = 3, 2, 1
 """Arguments of `llvm.prefetch`, behind whether the line is written."""
@@ -88,7 +70,8 @@ class MicroKernel:
 
     Attributes:
         element: type of a sum and of every operand element.
-        lanes, rows, vectors: shape of the block of sums.
+        lanes: lanes of a vector.
+        block: its sums, and what it does beside their products.
         fma: whether float products are fused with the addition.
         logical: whether elements are 0 or 1 and the product is "and", the sum "or".
         a_row, a_step: steps of A along m and k.
@@ -98,7 +81,6 @@ class MicroKernel:
         whole_vectors: how many leading vectors are whole; the others are masked by `columns`.
         mask_loads: whether masked vectors of B are loaded under the mask.
         mask_stores: whether masked vectors of C are loaded and stored under the mask.
-        is_shared: whether its code lies in the library, not in the module that calls it.
         is_segmented: whether k comes in segments of `depth`: `table[s]` is where segment s of A
             begins, counted in elements from `a`; B goes on from segment to segment.
         taps: products of a segment if A is read in vectors as well, so that each column has
@@ -107,17 +89,11 @@ class MicroKernel:
             or four of 8.
         b_signed: whether bytes of B are signed; bytes of A are signed if those of B are not.
         begins_with_sums: whether the first row of B is added to the sums as it is.
-        rows_ahead: how many rows ahead of its products B is fetched into the cache; 0: it is not.
-        tail_lanes: lanes of the last vector where they are fewer; 0: it is like the others.
-        fetches_next: whether the block of A behind this one is fetched into the L2 cache.
-        prefetches_rhs: whether a line is fetched into it for each k: from `next_rhs` on,
-            `next_rhs_step` apart.
     """
 
     element: Type
     lanes: int
-    rows: int
-    vectors: int
+    block: MicroBlock
     fma: bool
     logical: bool
     a_row: int | None
@@ -128,32 +104,33 @@ class MicroKernel:
     whole_vectors: int
     mask_loads: bool
     mask_stores: bool
-    is_shared: bool = False
     is_segmented: bool = False
     taps: int = 0
     factors: int = 1
     b_signed: bool = True
     begins_with_sums: bool = False
-    rows_ahead: int = 0
-    tail_lanes: int = 0
-    fetches_next: bool = False
-    prefetches_rhs: bool = False
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its code lies in the library, not in the module that calls it."""
+        return self.block.is_shared
 
     @property
     def name(self) -> str:
         """A name that says all of it: equal names, equal code."""
+        held = self.block
         masks = f"w{self.whole_vectors}{'l' * self.mask_loads}{'s' * self.mask_stores}"
         kind = f"{self.element.suffix}{'f' * self.fma}{'b' * self.logical}{'a' * self.accumulates}"
-        prefix = "shared_micro" if self.is_shared else "micro"
+        prefix = "shared_micro" if held.is_shared else "micro"
         prefix += "_segments" * self.is_segmented
         prefix += f"_taps{self.taps}" if self.taps else ""
         if self.factors > 1:
             prefix += f"_words{self.factors}{'s' * self.b_signed}{'c' * self.begins_with_sums}"
-        prefix += f"_ahead{self.rows_ahead}" if self.rows_ahead else ""
-        prefix += f"_tail{self.tail_lanes}" if self.tail_lanes else ""
-        prefix += "_next" * self.fetches_next + "_rhs" * self.prefetches_rhs
-        block = f"{self.rows}x{self.vectors}x{self.lanes}"
-        return f"{prefix}_{kind}_{block}_{strides_text(self)}_{masks}"
+        prefix += f"_ahead{held.rows_ahead}" if held.rows_ahead else ""
+        prefix += f"_tail{held.tail_lanes}" if held.tail_lanes else ""
+        prefix += "_next" * held.fetches_next + "_rhs" * held.prefetches_rhs
+        shape = f"{held.rows}x{held.vectors}x{self.lanes}"
+        return f"{prefix}_{kind}_{shape}_{strides_text(self)}_{masks}"
 
     @property
     def strides(self) -> dict[str, int | None]:
@@ -188,7 +165,7 @@ class MicroKernel:
         params: list[tuple[str, Type]] = [("a", lt.PTR), ("b", lt.PTR), ("c", lt.PTR)]
         params += [("depth", lt.I64), ("accumulate", lt.I1), ("columns", lt.I64)]
         params += stride_params(self)
-        params += [("next_rhs", lt.PTR), ("next_rhs_step", lt.I64)] * self.prefetches_rhs
+        params += [("next_rhs", lt.PTR), ("next_rhs_step", lt.I64)] * self.block.prefetches_rhs
         return params + [("table", lt.PTR), ("segments", lt.I64)] * self.is_segmented
 
     def define(self, module: ModuleBuilder, linkage: str = "internal") -> FunctionRef:
@@ -203,15 +180,7 @@ class MicroKernel:
         return f.reference
 
 
-@lru_cache(maxsize=MOST_SHARED)
-def shared(
-    element: Type,
-    lanes: int,
-    rows: int,
-    vectors: int,
-    *,
-    masked: bool,
-) -> MicroKernel:
+def shared(element: Type, lanes: int, block: MicroBlock, *, masked: bool) -> MicroKernel:
     """Return a micro-kernel that fits every product: all strides are parameters.
 
     `replace` gives it strides that are known, and other variants.
@@ -219,15 +188,13 @@ def shared(
     Args:
         element: the type of operands and sums.
         lanes: elements of a vector.
-        rows: rows of the block of sums.
-        vectors: vectors per row of it.
+        block: its sums.
         masked: whether the vectors are masked by the number of columns.
     """
     return MicroKernel(
         element=element,
         lanes=lanes,
-        rows=rows,
-        vectors=vectors,
+        block=block,
         fma=True,
         logical=False,
         a_row=None,
@@ -235,19 +202,10 @@ def shared(
         b_step=None,
         c_row=None,
         accumulates=True,
-        whole_vectors=0 if masked else vectors,
+        whole_vectors=0 if masked else block.vectors,
         mask_loads=masked,
         mask_stores=masked,
-        is_shared=True,
-        rows_ahead=rows_ahead(rows),
     )
-
-
-def rows_ahead(rows: int, panel_row_bytes: int | None = None) -> int:
-    """Return how many rows ahead a block of `rows` rows fetches B; None: B lies in place."""
-    if rows < MIN_FETCHING_ROWS:
-        return 0
-    return ROWS_AHEAD if panel_row_bytes is None else max(1, PANEL_BYTES_AHEAD // panel_row_bytes)
 
 
 def on_panels(spec: MicroKernel, columns: int) -> MicroKernel:
@@ -255,24 +213,7 @@ def on_panels(spec: MicroKernel, columns: int) -> MicroKernel:
 
     Panels are whole, whatever lies behind the last column: no mask is needed, nor its register.
     """
-    ahead = rows_ahead(spec.rows, columns * spec.element.bytes)
-    return replace(spec, b_step=columns, rows_ahead=ahead, mask_loads=False)
-
-
-@lru_cache(maxsize=MOST_SHARED)
-def shared_along(
-    element: Type, lanes: int, rows: int, vectors: int, *, masked: bool
-) -> MicroKernel:
-    """Return `shared` for an A that is dense along k (a step of 1), with the same arguments."""
-    return replace(shared(element, lanes, rows, vectors, masked=masked), a_step=1)
-
-
-@lru_cache(maxsize=MOST_SHARED)
-def shared_across(
-    element: Type, lanes: int, rows: int, vectors: int, *, masked: bool
-) -> MicroKernel:
-    """Return `shared` for an A that is dense along m (a row step of 1), with the same arguments."""
-    return replace(shared(element, lanes, rows, vectors, masked=masked), a_row=1)
+    return replace(spec, b_step=columns, mask_loads=False)
 
 
 def fetch(
@@ -283,35 +224,15 @@ def fetch(
     f.intrinsic("llvm.prefetch", lt.VOID, [address, *how])
 
 
-GROUP, EMBEDDING_GROUP = 4, 2
-"""Rows of A that are addressed from one carried address, where their step is not known; the latter
-if the first row of each is embedded, which takes an address without an index."""
+GROUP = 4
+"""Rows of A that are addressed from one carried address, where their step is not known: if the
+first row of each is embedded, which takes an address without an index, `EMBEDDING_ROWS` are."""
 
 EMBEDDED = ((False, False), (True, False), (False, True), (True, True))
 """Whether loads of an element of A are marked invariant and non-temporal, for each vector of B.
 
-AVX-512 broadcasts an operand in memory, by an instruction with the product. LLVM does so if each
-product has a load of its own, and merges loads with the same marks, which mean nothing here. Every
-second row is read so; with all of them there are too many loads. On a core that two threads share,
-where instructions limit, blocks of 14x32 in the caches took 0.92 of the time where A is packed k
-after k, 0.95 where its rows lie apart; by itself as long (Sapphire Rapids, one thread,
-2026-11-29)."""
-
-BROADCAST_BYTES, MOST_LOADS = 64, 0.93
-"""Bytes of the vectors that this is for, and loads at most for each product: a cycle has as many of
-both. With more 6x479x147 took 1.08 of the time."""
-
-
-def _embeds(spec: MicroKernel) -> bool:
-    """Whether every second row of A is broadcast by the instructions of its products."""
-    is_fused = spec.fma and spec.element.is_float and spec.factors == 1
-    is_wide = spec.lanes * spec.element.bytes == BROADCAST_BYTES
-    if not (is_fused and is_wide and 1 < spec.vectors <= len(EMBEDDED)):
-        return False
-    # A vector in place lies in two lines of the cache at worst.
-    of_b = spec.vectors * (2 if spec.b_step is None else 1)
-    again = (spec.vectors - 1) * -(-spec.rows // EMBEDDING_GROUP)
-    return of_b + spec.rows + again <= MOST_LOADS * spec.rows * spec.vectors
+LLVM broadcasts by the instruction with the product if each product has a load of its own, and
+merges loads with the same marks, which mean nothing here."""
 
 
 class Block:
@@ -332,27 +253,27 @@ class Block:
         self.spec = spec
         self.f = f
         self.factor = lt.I32 if spec.factors > 1 else spec.element
-        self.lanes = [spec.lanes] * (spec.vectors - 1) + [spec.tail_lanes or spec.lanes]
+        self.rows, self.vectors = spec.block.rows, spec.block.vectors
+        self.lanes = [spec.lanes] * (self.vectors - 1) + [spec.block.tail_lanes or spec.lanes]
         self.a, self.b, self.c = operands
         self.depth, self.accumulate, self.columns = numbers
         self.strides = known_strides(spec, given)
         self.given = given
         self.masks: list[Value | None] = []
-        self.embeds = _embeds(spec)
-        self.group = EMBEDDING_GROUP if self.embeds else GROUP
+        self.group = EMBEDDING_ROWS if spec.block.embeds else GROUP
         if spec.a_row is not None:
-            self.group = spec.rows
+            self.group = self.rows
 
     def emit(self) -> None:
         """Emit the products and what becomes of the sums."""
         f, spec = self.f, self.spec
-        self.masks = [self._mask(number) for number in range(spec.vectors)]
+        self.masks = [self._mask(number) for number in range(self.vectors)]
         may_go_on = self.accumulate if spec.accumulates else False
         sums = f.if_(may_go_on, self._old_sums, self._new_sums)
         b = self.b
         if spec.begins_with_sums:
             row = self._b_vectors(b)
-            sums = [f.add(item, row[at % spec.vectors]) for at, item in enumerate(sums)]
+            sums = [f.add(item, row[at % self.vectors]) for at, item in enumerate(sums)]
             b = f.gep(b, self.strides["b_step"], spec.element)
         if spec.is_segmented:
             found = f.loop(0, self.given["segments"], 1, [b, *sums], self._segment)
@@ -360,7 +281,7 @@ class Block:
             found = self._products(self.a, [b, *sums])
         sums = found[1:]
         for number, value in enumerate(sums):
-            row, column = divmod(number, spec.vectors)
+            row, column = divmod(number, self.vectors)
             mask = self.masks[column] if spec.mask_stores else None
             if mask is None:
                 f.store(value, self._c(row, column), spec.element.alignment)
@@ -379,8 +300,8 @@ class Block:
         b, *sums = carried
         if self.spec.taps:
             return self._taps(a, b, sums)
-        starts = [self._row(a, row) for row in range(0, self.spec.rows, self.group)]
-        if self.spec.prefetches_rhs:
+        starts = [self._row(a, row) for row in range(0, self.rows, self.group)]
+        if self.spec.block.prefetches_rhs:
             starts.append(self.given["next_rhs"])
         found = [b, *starts, *sums]
         if isinstance(depth, int):
@@ -400,11 +321,11 @@ class Block:
         for _ in range(spec.taps):
             taps.append(self._b_vectors(b))
             b = f.gep(b, self.strides["b_step"], spec.element)
-        for number_of_line in range(spec.rows + spec.taps - 1):
+        for number_of_line in range(self.rows + spec.taps - 1):
             line = self._b_vectors(a)
             a = self._row(a, 1)
             for number, tap in enumerate(taps):
-                first = (number_of_line - number) * spec.vectors
+                first = (number_of_line - number) * self.vectors
                 if 0 <= first < len(sums):
                     for at, (x, y) in enumerate(zip(line, tap, strict=True), first):
                         sums[at] = self._product(x, y, sums[at])
@@ -434,9 +355,9 @@ class Block:
         """Return zeros; prefetch the block of C that they will be stored to, if any."""
         f, spec = self.f, self.spec
         if self._fetches:
-            for row in range(spec.rows):
+            for row in range(self.rows):
                 self._fetch(self._c(row, 0), for_writing=True)
-        return [f.zero(vector(spec.element, lanes)) for lanes in self.lanes] * spec.rows
+        return [f.zero(vector(spec.element, lanes)) for lanes in self.lanes] * self.rows
 
     def _old_sums(self) -> list[Value]:
         spec = self.spec
@@ -446,7 +367,7 @@ class Block:
                 self._c(row, column),
                 self.masks[column] if spec.mask_stores else None,
             )
-            for row in range(spec.rows)
+            for row in range(self.rows)
             for column, lanes in enumerate(self.lanes)
         ]
 
@@ -462,26 +383,26 @@ class Block:
     def _step(self, carried: list[Value]) -> list[Value]:
         """Emit one step along k; addresses are carried, so that nothing multiplies in the loop."""
         f, spec = self.f, self.spec
-        groups = -(-spec.rows // self.group)
+        groups = -(-self.rows // self.group)
         b_row, starts, sums = carried[0], carried[1 : 1 + groups], carried[1 + groups :]
         next_rhs: list[Value] = []
-        if spec.prefetches_rhs:
+        if spec.block.prefetches_rhs:
             line, *sums = sums
             fetch(f, line, near=TO_L2)
             next_rhs = [f.gep(line, self.given["next_rhs_step"], spec.element)]
         b = self._b_vectors(b_row)
         found: list[Value] = []
-        for row in range(spec.rows):
+        for row in range(self.rows):
             where = self._row(starts[row // self.group], row % self.group)
             factor = f.load(self.factor, where)
             for number, lanes in enumerate(self.lanes):
-                if self.embeds and row % EMBEDDING_GROUP == 0:
+                if spec.block.embeds and row % EMBEDDING_ROWS == 0:
                     invariant, apart = EMBEDDED[number]
                     factor = f.load(self.factor, where, invariant=invariant, nontemporal=apart)
-                a, total = f.splat(factor, lanes), sums[row * spec.vectors + number]
+                a, total = f.splat(factor, lanes), sums[row * self.vectors + number]
                 found.append(self._product(a, b[number], total))
         self._fetch_ahead(b_row)
-        if spec.fetches_next:
+        if spec.block.fetches_next:
             block = f.imul(self.depth, self.strides["a_step"])
             fetch(f, f.gep(starts[0], block, spec.element), near=TO_L2)
         after = [f.gep(start, self.strides["a_step"], spec.element) for start in starts]
@@ -490,23 +411,22 @@ class Block:
     @property
     def _fetches(self) -> bool:
         """Whether there are enough products to hide prefetches."""
-        spec = self.spec
-        is_fetched = spec.rows_ahead > 0 or spec.fetches_next or spec.prefetches_rhs
+        held = self.spec.block
+        is_fetched = held.rows_ahead > 0 or held.fetches_next or held.prefetches_rhs
         return is_fetched and not isinstance(self.depth, int)
 
     def _fetch_ahead(self, b_row: Value) -> None:
         """Emit the prefetches of a row of B that later steps multiply."""
         f, spec = self.f, self.spec
-        if self._fetches and spec.rows_ahead:
-            rows = f.imul(self.strides["b_step"], spec.rows_ahead)
+        if self._fetches and spec.block.rows_ahead:
+            rows = f.imul(self.strides["b_step"], spec.block.rows_ahead)
             self._fetch(f.gep(b_row, rows, spec.element))
 
     def _fetch(self, row: Value, *, for_writing: bool = False) -> None:
         """Emit the prefetches of a row of the block's width."""
         f, spec = self.f, self.spec
-        is_to_l2 = spec.b_step is None and spec.rows_ahead == L2_ROWS_AHEAD
-        near = TO_L2 if is_to_l2 else TO_L1
-        for offset in range(0, spec.vectors * spec.lanes * spec.element.bytes, LINE_BYTES):
+        near = TO_L2 if spec.block.is_far else TO_L1
+        for offset in range(0, self.vectors * spec.lanes * spec.element.bytes, LINE_BYTES):
             fetch(f, f.gep(row, offset, lt.I8), for_writing=for_writing, near=near)
 
     def _b_vectors(self, row: Value) -> list[Value]:

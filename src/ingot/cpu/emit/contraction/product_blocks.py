@@ -84,7 +84,8 @@ def _emit_block(f: FunctionBuilder, of: Products, unit: Value, block: Value) -> 
         if variant.has_panels and variant.fetches:
             steps += [Block.c_layout.load(f, block, "next_rhs"), number("rhs_step")]
         arguments = [a, b, c, parts(depth), goes_on, parts(rest), *steps]
-    signature = [type_ for _, type_ in micro_kernel(variant, 1, variant.columns).params]
+    any_height = micro_kernel(variant, variant.block(1, variant.columns))
+    signature = [type_ for _, type_ in any_height.params]
     f.call_indirect(function, lt.VOID, signature, arguments)
 
 

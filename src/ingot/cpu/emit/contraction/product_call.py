@@ -32,12 +32,7 @@ def product_call(plan: Product) -> DriverCall:
     phases = [Phase(f"{code.name}_units", plan.blocks.chunks)]
     if plan.variant.ahead:
         phases.insert(0, Phase(f"{code.name}_packing", plan.blocks.pack_chunks))
-    micro = tuple(
-        template_of(micro_kernel(plan.variant, rows, columns))
-        for columns in (plan.variant.columns, plan.rest or plan.variant.columns)
-        for rows in plan.heights
-        if not plan.variant.rows
-    )
+    micro = tuple(template_of(micro_kernel(plan.variant, block)) for block in plan.micro_blocks)
     return DriverCall(
         code,
         tuple(phases),

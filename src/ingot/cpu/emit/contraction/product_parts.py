@@ -11,7 +11,6 @@ from functools import lru_cache
 
 from ingot.cpu.emit.contraction.dot_products import DotProducts, shared_dots
 from ingot.cpu.emit.contraction.microkernel import (
-    L2_ROWS_AHEAD,
     MOST_SHARED,
     MicroKernel,
     on_panels,
@@ -22,9 +21,9 @@ from ingot.cpu.emit.contraction.tiles import TileKernel, TileShapes
 from ingot.cpu.emit.driver_records import DriverStart
 from ingot.emit.values.types import memory_type
 from ingot.hlo.dtype import DType
+from ingot.kernel.contraction.micro_blocks import MicroBlock
 from ingot.kernel.contraction.product_blocks import UNIT_RHS_BYTES, UNIT_TILE_BYTES
 from ingot.kernel.contraction.product_variant import ProductNumbers, ProductVariant
-from ingot.kernel.contraction.register_block import narrow_lanes
 from ingot.kernel.contraction.schedule import MAX_COLUMNS, PACK_BYTES
 from ingot.kernel.contraction.tiles import SIDE
 from ingot.kernel.contraction.unit_blocks import TILE_BYTES
@@ -176,33 +175,23 @@ class Block(Struct):
 
 
 @lru_cache(maxsize=MOST_SHARED)
-def micro_kernel(variant: ProductVariant, rows: int, columns: int) -> Kernel:
-    """Return the function that computes register blocks of `rows` and `columns`."""
+def micro_kernel(variant: ProductVariant, block: MicroBlock) -> Kernel:
+    """Return the function that computes a block of sums."""
+    rows, columns, cell = block.rows, block.columns, cell_type(variant.factor)
     if variant.has_tiles:
         lhs, rhs = variant.operands or (variant.element, variant.element)
         tiles = -(-rows // SIDE), -(-columns // SIDE)
-        signs = (lhs.is_signed, rhs.is_signed)
-        return TileKernel(cell_type(variant.element), signs, *tiles, variant.columns)
+        return TileKernel(cell, (lhs.is_signed, rhs.is_signed), *tiles, variant.columns)
     if variant.is_dots:
         types = None if variant.operands is None else (*variant.operands, variant.element)
-        found = shared_dots(cell_type(variant.element), variant.lanes, rows, columns)
+        found = shared_dots(cell, variant.lanes, rows, columns)
         return replace(found, converts=types, factors=variant.factors)
     is_along = (variant.is_dense or variant.is_complex) and not variant.packed_step
-    parts = 2 if variant.is_complex else 1
-    cell, vectors, rest = (
-        cell_type(variant.factor),
-        -(-columns // variant.lanes),
-        columns % variant.lanes,
-    )
-    common = shared(cell, variant.lanes * parts, rows, vectors, masked=rest > 0)
+    parts = 1 + variant.is_complex
+    lanes = variant.lanes * parts
+    common = shared(cell, lanes, block, masked=columns % lanes > 0)
     if variant.has_panels:
         common = on_panels(common, variant.columns * parts)
-        if variant.packed_step:
-            common = replace(common, rows_ahead=0, fetches_next=True)
-        elif variant.fetches:
-            common = replace(common, rows_ahead=0, prefetches_rhs=True)
-    elif variant.fetches:
-        common = replace(common, rows_ahead=L2_ROWS_AHEAD)
     return replace(
         common,
         a_row=1 if variant.is_lhs_packed and not is_along else None,
@@ -210,6 +199,5 @@ def micro_kernel(variant: ProductVariant, rows: int, columns: int) -> Kernel:
         factors=variant.factors,
         b_signed=variant.is_rhs_signed,
         begins_with_sums=variant.is_shifted,
-        whole_vectors=columns // variant.lanes,
-        tail_lanes=narrow_lanes(variant.lanes * parts, columns * parts, rows),
+        whole_vectors=columns // lanes,
     )

@@ -44,9 +44,9 @@ def small_units(of: Products, env: DriverStart, chunk: i64) -> None:
 
 def _emit(f: FunctionBuilder, of: Products, part: Value, matrices: Value) -> None:
     variant = of.variant
-    common = shared(of.cell, variant.lanes, variant.rows, variant.vectors, masked=variant.has_rest)
-    a_step = 1 if variant.is_dense else None
-    spec = replace(common, a_step=a_step, accumulates=False, rows_ahead=0)
+    block = variant.block(variant.rows, variant.columns)
+    common = shared(of.cell, variant.lanes, block, masked=variant.has_rest)
+    spec = replace(common, a_step=1 if variant.is_dense else None, accumulates=False)
 
     def number(name: str) -> Value:
         return f.load(lt.I64, Part.c_layout.address(f, part, name), invariant=True)

@@ -3,15 +3,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from ingot.cpu.emit.contraction.microkernel import (
-    MOST_SHARED,
-    MicroKernel,
-    on_panels,
-    shared_across,
-    shared_along,
-)
+from ingot.cpu.emit.contraction.microkernel import MicroKernel, on_panels, shared
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.convolution import direct, filter_gradient, winograd
 from ingot.cpu.emit.driver_records import Elements, driver_template
@@ -19,6 +11,7 @@ from ingot.cpu.emit.drivers import DriverCall, DriverPart
 from ingot.cpu.emit.kernel_abi import Phase
 from ingot.cpu.emit.template import Template, template_of
 from ingot.hlo.dtype import DType
+from ingot.kernel.contraction.micro_blocks import MicroBlock
 from ingot.kernel.convolution.direct import Direct, DirectPart
 from ingot.kernel.convolution.filter_gradient import FilterGradient
 from ingot.kernel.convolution.winograd import Winograd
@@ -28,21 +21,21 @@ from ingot.support.records import replace
 # ---- direct convolutions
 
 
-@lru_cache(maxsize=MOST_SHARED)
-def direct_kernel(of: Elements, rows: int, *, rest: int = 0, taps: int = 0) -> MicroKernel:
+def on_panel(of: Elements, block: MicroBlock) -> MicroKernel:
+    """Return the micro-kernel of a block, whose rhs is packed in panels."""
+    common = shared(of.type, of.lanes, block, masked=block.columns % of.lanes > 0)
+    return on_panels(common, of.columns)
+
+
+def direct_kernel(of: Elements, block: MicroBlock, taps: int = 0) -> MicroKernel:
     """Return the micro-kernel of a convolution's row blocks.
 
     Args:
         of: type of operands and sums, and the panels.
-        rows: rows of a block.
-        rest: columns of the panel that exist; 0: all.
+        block: the sums.
         taps: see `MicroKernel`; 0 unless the convolution is depthwise.
     """
-    vectors, masked = -(-(rest or of.columns) // of.lanes), rest % of.lanes > 0
-    common = shared_along(of.type, of.lanes, rows, vectors, masked=masked)
-    panels = on_panels(replace(common, is_segmented=True), of.columns)
-    # Depthwise taps are few.
-    return replace(panels, taps=taps, rows_ahead=0) if taps else panels
+    return replace(on_panel(of, block), a_step=1, is_segmented=True, taps=taps)
 
 
 def direct_template(element: DType, panel: tuple[int, int]) -> Template:
@@ -75,22 +68,15 @@ def _direct_kernels(plan: Direct, part: DirectPart) -> tuple[Template, ...]:
     """Return a part's micro-kernels, in the order of its env."""
     of = Elements(cell_type(plan.element), plan.panel[1], plan.panel[0])
     taps = part.value("segment") if plan.is_depthwise else 0
-    return tuple(
-        template_of(direct_kernel(of, rows, rest=rest, taps=taps))
-        for rest in (0, plan.rest)
-        for rows in part.heights
-    )
+    return tuple(template_of(direct_kernel(of, one, taps)) for one in plan.micro_blocks(part))
 
 
 # ---- gradients of filters
 
 
-@lru_cache(maxsize=MOST_SHARED)
-def gradient_kernel(of: Elements, rows: int, rest: int = 0) -> MicroKernel:
-    """Return the micro-kernel of a block of channels; `rest` columns of the panel, 0: all."""
-    vectors, masked = -(-rest // of.lanes) or of.vectors, rest % of.lanes > 0
-    common = shared_across(of.type, of.lanes, rows, vectors, masked=masked)
-    return on_panels(replace(common, is_segmented=True), of.columns)
+def gradient_kernel(of: Elements, block: MicroBlock) -> MicroKernel:
+    """Return the micro-kernel of a block of channels."""
+    return replace(on_panel(of, block), a_row=1, is_segmented=True)
 
 
 def filter_gradient_template(element: DType, lanes: int) -> Template:
@@ -105,11 +91,7 @@ def filter_gradient_call(
     """Return how a filter's gradient is summed; `result`: see `DriverCall`."""
     code = filter_gradient_template(plan.element, plan.lanes)
     of = Elements(cell_type(plan.element), plan.lanes)
-    micro = tuple(
-        template_of(gradient_kernel(of, rows, rest))
-        for rest in (0, plan.rest)
-        for rows in plan.heights
-    )
+    micro = tuple(template_of(gradient_kernel(of, block)) for block in plan.micro_blocks)
     return DriverCall(
         code,
         (Phase(f"{code.name}_units", plan.chunks),),
@@ -134,8 +116,7 @@ def winograd_call(given: PlainConvolution, result: int | None, plan: Winograd) -
     """Return how a convolution runs by Winograd's algorithm; `result`: see `DriverCall`."""
     code = winograd_template(plan.element, plan.lanes)
     of = Elements(cell_type(plan.element), plan.lanes)
-    common = shared_along(of.type, of.lanes, plan.value("rows"), of.vectors, masked=False)
-    micro = (template_of(on_panels(common, of.columns)),)
+    micro = (template_of(replace(on_panel(of, plan.micro_block), a_step=1)),)
     return DriverCall(
         code,
         (Phase(f"{code.name}_taps", plan.taps_chunks), Phase(f"{code.name}_units", plan.chunks)),

@@ -13,12 +13,15 @@ from collections.abc import Callable
 from functools import partial
 
 from ingot.emit.loop.body import LoopEmitter
-from ingot.emit.loop.gather_indices import carrying_nothing, load_indexed, store_indices
+from ingot.emit.loop.gather_indices import (
+    carrying_nothing,
+    index_type,
+    load_indexed,
+    store_indices,
+)
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.kernel.ir import Axis
 from ingot.kernel.schedule.gathers import Gather
-from ingot.kernel.schedule.loop_schedule import GatheredRows
-from ingot.llvm import types as lt
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value
@@ -30,21 +33,15 @@ Rooms = dict[Gather, Value]
 class GatheredRowsEmitter(LoopEmitter):
     """Emits a kernel whose schedule gathers short rows."""
 
-    def _cut_axes(self) -> list[Axis]:
-        return [self.kernel.grid[-2], self.kernel.grid[-1]]
-
-    def _unit_axes(self) -> list[Axis]:
-        return super()._unit_axes()[:-1]
-
     @property
     def _index_type(self) -> Type:
-        return lt.I32 if self._strategy(GatheredRows).index_bits == lt.I32.bits else lt.I64
+        return index_type(self.schedule.ahead.bits)
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
         f, rows, block = self.f, self.kernel.grid[-2], self.schedule.block
         assert isinstance(block, int), "blocks of short rows have known sizes"
         self._prepare(self.kernel.passes, frozenset((axis.name, rows.name)))
-        found = self._strategy(GatheredRows).gathers
+        (found,) = self.schedule.ahead.of_passes
         blocks = self._blocks(axis)
         length = blocks[-1][0] + self.schedule.lanes[0]
         free = [item for item in found if item.is_free(rows.name)]
@@ -86,8 +83,7 @@ class GatheredRowsEmitter(LoopEmitter):
         self, rooms: Rooms, start: int, lanes: Lanes, axis: Axis, body: Callable[[], None]
     ) -> None:
         """Run `body` for a block of lanes of a row, whose gathers are loaded one by one."""
-        assert isinstance(axis.extent, int), "short rows have known lengths"
-        inside = min(lanes.count, axis.extent - start)
+        inside = min(lanes.count, axis.known_extent - start)
 
         def load() -> None:
             for item, room in rooms.items():
@@ -99,11 +95,10 @@ class GatheredRowsEmitter(LoopEmitter):
 
     def _blocks(self, axis: Axis) -> list[tuple[int, Lanes]]:
         """Return where the blocks of lanes of a row begin, the last one masked."""
-        count = self.schedule.lanes[0]
-        assert isinstance(axis.extent, int), "short rows have known lengths"
-        starts = range(0, axis.extent, count)
+        count, extent = self.schedule.lanes[0], axis.known_extent
+        starts = range(0, extent, count)
         masks = [
-            None if start + count <= axis.extent else self._first_lanes(axis.extent - start, count)
+            None if start + count <= extent else self._first_lanes(extent - start, count)
             for start in starts
         ]
         return [

@@ -94,7 +94,6 @@ class PieceEmitter(LoopEmitter):
             return
         self.emitter.open_scope()
         self._prepare(passes, frozenset((axis.name,)))
-        ahead = self._gathers(passes, (*self.kernel.grid, axis))
         strip = Strip(axis.name, start, end, lanes, aligned=lanes)
-        self.vectorize(strip, [], carrying_nothing(body), ahead)
+        self.vectorize(strip, [], carrying_nothing(body), piece.gathers)
         self.emitter.close_scope()

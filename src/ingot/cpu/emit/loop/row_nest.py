@@ -10,19 +10,11 @@ from ingot.emit.loop.body import LoopEmitter
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.kernel.ir import Axis
 from ingot.kernel.schedule.loop_schedule import RowNest
-from ingot.kernel.schedule.row_nests import known_extent
 from ingot.llvm.values import Value
 
 
 class RowNestEmitter(LoopEmitter):
     """Emits a kernel whose schedule walks short rows in a nest of loops."""
-
-    def _cut_axes(self) -> list[Axis]:
-        return [*self._strategy(RowNest).axes, *super()._cut_axes()]
-
-    def _unit_axes(self) -> list[Axis]:
-        inside = len(self._strategy(RowNest).axes)
-        return super()._unit_axes()[:-inside]
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
         strategy = self._strategy(RowNest)
@@ -61,7 +53,7 @@ class RowNestEmitter(LoopEmitter):
         strategy, name = self._strategy(RowNest), self.kernel.grid[-1].name
         written = strategy.axes[len(strategy.axes) - strategy.written :]
         names = [axis.name for axis in written]
-        indices = list(product(*(range(known_extent(axis)) for axis in written)))
+        indices = list(product(*(range(axis.known_extent) for axis in written)))
 
         def point(_: list[Value]) -> list[Value]:
             self._prepare(self.kernel.passes, frozenset(names))

@@ -43,9 +43,6 @@ class JoinedRowsEmitter(LoopEmitter):
 
     collected: list[Value]
 
-    def _cut_axes(self) -> list[Axis]:
-        return [self._rows]
-
     @property
     def _rows(self) -> Axis:
         return self._strategy(JoinedRows).axis

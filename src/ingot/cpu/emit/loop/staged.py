@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingot.emit.loop.body import LoopEmitter, Strip, divides
-from ingot.emit.loop.gather_indices import indices_of
+from ingot.emit.loop.gather_indices import index_type, indices_of
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.types import memory_type, narrow, widen
 from ingot.emit.values.values import combine
@@ -45,14 +45,11 @@ class StagedEmitter(LoopEmitter):
     @property
     def index_type(self) -> Type:
         """The type of indices that are computed together."""
-        return lt.I32 if self._staged.index_bits == lt.I32.bits else lt.I64
+        return index_type(self._staged.index_bits)
 
     @property
     def _staged(self) -> StagedUpdates:
         return self._strategy(StagedUpdates)
-
-    def _unit_axes(self) -> list[Axis]:
-        return [axis for axis in super()._unit_axes() if axis != self._staged.row]
 
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
         f, row = self.f, self._staged.row
@@ -96,7 +93,8 @@ class StagedEmitter(LoopEmitter):
         If that is little work, it is faster than storing them on the stack.
         """
         f, emitter = self.f, self.emitter
-        (axis,) = self._cut_axes()
+        axis = self.schedule.vector_axis
+        assert axis is not None, "updates are made along an axis of the grid"
         first = emitter.names[axis.name]
         row, lanes = self._staged.row, self._row_lanes()
         if row is not None:
@@ -125,8 +123,7 @@ class StagedEmitter(LoopEmitter):
         f, row, count = self.f, self._staged.row, self.schedule.lanes[0]
         if row is None:
             return None
-        assert isinstance(row.extent, int), "the schedule stages rows of known lengths"
-        inside = [lane < row.extent for lane in range(count)]
+        inside = [lane < row.known_extent for lane in range(count)]
         self.tail = None if all(inside) else f.const(vector(lt.I1, count), inside)
         return Lanes(row.name, count, self.tail, count)
 

@@ -19,7 +19,6 @@ from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis
 from ingot.kernel.schedule.loop_schedule import SquareTiles
-from ingot.kernel.schedule.tiles import transposed_loads
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
@@ -28,7 +27,9 @@ from ingot.llvm.values import Value
 class Tiles:
     """The tiles of one kernel's transposed loads."""
 
-    def __init__(self, emitter: ValueEmitter, loads: list[Expr], axis: str, side: int) -> None:
+    def __init__(
+        self, emitter: ValueEmitter, loads: tuple[Expr, ...], axis: str, side: int
+    ) -> None:
         """Make room for tiles of `side` x `side` elements; lanes run along `axis`."""
         self.emitter = emitter
         self.axis = axis
@@ -71,9 +72,6 @@ class Tiles:
 class TiledLoopEmitter(LoopEmitter):
     """Emits a kernel whose schedule has square tiles."""
 
-    def _cut_axes(self) -> list[Axis]:
-        return [self._strategy(SquareTiles).axis, *super()._cut_axes()]
-
     def _vector_block(self, axis: Axis, body: Callable[[], None]) -> None:
         """Run `body` for one block of both axes: square tiles, then the rest."""
         f, strategy = self.f, self._strategy(SquareTiles)
@@ -81,8 +79,7 @@ class TiledLoopEmitter(LoopEmitter):
         low, high = self._block_bounds(axis)
         first, last = self._block_bounds(tile)
         self._prepare(self.kernel.passes, frozenset((axis.name, tile.name)))
-        loads = transposed_loads(self.kernel.exprs, axis.name, tile.name)
-        tiles = Tiles(self.emitter, loads, axis.name, side)
+        tiles = Tiles(self.emitter, strategy.loads, axis.name, side)
         self.shared = tiles.shared
         if strategy.overlaps:
             self._overlapping(tiles, (axis, tile), (low, high), (first, last), body)

@@ -18,7 +18,6 @@ from ingot.emit.values.types import memory_type, widen
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, Pass
 from ingot.kernel.schedule.loop_schedule import TransposedRows
-from ingot.kernel.schedule.transposed_rows import row_loads
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
@@ -39,9 +38,8 @@ class TransposedRowsEmitter(LoopEmitter):
         low, high = self._block_bounds(axis)
         first = self.kernel.passes[0]
         self._prepare(self.kernel.passes, frozenset((axis.name, first.axes[0].name)))
-        loads = row_loads(first, axis)
         count = shape.lanes * shape.width
-        rooms = {load: f.alloca(memory_type(load.dtype), count, LINE_BYTES) for load in loads}
+        rooms = {load: f.alloca(memory_type(load.dtype), count, LINE_BYTES) for load in shape.loads}
         # For these rows at the end, whole vectors would reach beyond the array.
         length = self.emitter.index(first.axes[0].extent)
         short = f.idiv(shape.width - 1, length)
