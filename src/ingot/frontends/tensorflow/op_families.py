@@ -95,7 +95,10 @@ FAMILIES = {
         ResourceApplyProximalAdagrad ResourceApplyProximalGradientDescent
         ResourceApplyRMSProp
     """,
-    "patches": "Dilation2D Dilation2DBackpropFilter Dilation2DBackpropInput ExtractImagePatches",
+    "patches": """
+        Dilation2D Dilation2DBackpropFilter Dilation2DBackpropInput ExtractImagePatches
+        ExtractVolumePatches
+    """,
     "pooling": """
         AvgPool AvgPool3D AvgPool3DGrad AvgPoolGrad MaxPool MaxPool3D MaxPool3DGrad
         MaxPool3DGradGrad MaxPoolGrad MaxPoolGradGrad MaxPoolGradGradV2
@@ -105,7 +108,7 @@ FAMILIES = {
     "projective": "ImageProjectiveTransformV2 ImageProjectiveTransformV3",
     "quantization": """
         Dequantize QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4
-        QuantizeV2 XlaDequantize
+        QuantizeAndDequantizeV4Grad QuantizeV2 XlaDequantize
     """,
     "ragged": "RaggedGather RaggedRange RaggedTensorToSparse RaggedTensorToTensor",
     "recurrent": """
