@@ -36,7 +36,10 @@ FAMILIES = {
         Conv3DBackpropInputV2 DepthwiseConv2dNative DepthwiseConv2dNativeBackpropFilter
         DepthwiseConv2dNativeBackpropInput
     """,
-    "counts": "Bincount DenseBincount HistogramFixedWidth RaggedBincount SparseBincount",
+    "counts": """
+        Bincount DenseBincount DenseCountSparseOutput HistogramFixedWidth RaggedBincount
+        RaggedCountSparseOutput SparseBincount SparseCountSparseOutput
+    """,
     "crops": "CropAndResize CropAndResizeGradBoxes CropAndResizeGradImage",
     "ctc": "CTCGreedyDecoder",
     "ctc_loss": "CTCLoss",
@@ -239,8 +242,10 @@ FAMILY_OF = {op: family for family, names in FAMILIES.items() for op in names.sp
 
 _HOST_HINT = "move it out of the function with jit_compile=True"
 _REASONS = (
-    (("String", "AsString", "Regex", "DecodeRaw", "Substr", "Unicode", "StaticRegex"),
+    (("String", "AsString", "Regex", "Substr", "Unicode", "StaticRegex"),
      "strings are handled on the host", _HOST_HINT),
+    (("Decode", "Encode", "ExtractJpegShape", "Parse", "SerializeTensor"),
+     "what files hold is decoded and encoded on the host", _HOST_HINT),
     (("Print", "Timestamp", "WriteFile", "ReadFile"), "it talks to the host", _HOST_HINT),
     (("PyFunc", "EagerPyFunc", "PyFuncStateless"), "it runs Python code",
      "write it with TensorFlow ops, or " + _HOST_HINT),

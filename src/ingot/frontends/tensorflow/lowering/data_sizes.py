@@ -115,7 +115,7 @@ def _groups(b: TensorBuilder, rows: Instruction) -> tuple[Instruction, Instructi
     return is_new, b.binary("subtract", ends, 1)
 
 
-def _row_groups(op: Op, rows: Instruction) -> tuple[Instruction, ...]:
+def row_groups(op: Op, rows: Instruction) -> tuple[Instruction, ...]:
     """Sort the rows of a matrix; return what `value_groups` does, without the rows.
 
     They are sorted stably by one column after the other, the last one first.
@@ -165,7 +165,7 @@ def _unique(op: Op) -> tuple[Value, ...]:
         outer = [n for n in range(x.shape.rank) if n != axis]
         dims = x.shape.dims[axis], dim_math.product([x.shape.dims[n] for n in outer])
         rows = b.reshape_to(b.transposed(x, (axis, *outer)), dims)
-        indices, is_new, group = _row_groups(op, rows)
+        indices, is_new, group = row_groups(op, rows)
     # Where each group's value comes first in `x`, then the groups in the order of that.
     firsts = take(b, indices, positions(op, is_new))
     groups = b.iota_of(S64, firsts.shape.dims, 0)
