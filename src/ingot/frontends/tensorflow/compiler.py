@@ -59,8 +59,8 @@ class FunctionCompiler:
     """Compiles one function for the calls that are made of it."""
 
     __slots__ = (
-        *("_binding", "_captured", "_compiler", "_inputs", "_is_dropped", "_lowered"),
-        "_was_compiled",
+        *("_binding", "_captured", "_compiler", "_digest", "_inputs", "_is_dropped"),
+        *("_lowered", "_was_compiled"),
     )
 
     def __init__(self, captured: CapturedFunction, binding: Binding, compiler: Compiler) -> None:
@@ -71,6 +71,7 @@ class FunctionCompiler:
         self._compiler = compiler
         self._is_dropped = self._was_compiled = False
         self._lowered: LoweredFunction | None = None
+        self._digest: stored_programs.GraphDigest | None = None
 
     def find_refusal(self) -> Diagnostic | None:
         """Lower without a call; return why that is refused, None if it is not or a call decides."""
@@ -100,8 +101,8 @@ class FunctionCompiler:
 
     def _is_stored(self, captured: CapturedFunction) -> bool:
         """Whether a process before compiled the function for a call, so that it is not refused."""
-        name = stored_programs.name_of(captured, self._binding)
-        return stored_programs.has(name)
+        self._digest = stored_programs.GraphDigest.of(captured, self._binding)
+        return stored_programs.has(self._digest.name)
 
     def _refusal_of_ranks(
         self, captured: CapturedFunction, shapes: Sequence[Shape]
@@ -143,8 +144,8 @@ class FunctionCompiler:
         return None
 
     def forget_lowered(self) -> None:
-        """Give back what `find_refusal` lowered: another function does what this one does."""
-        self._lowered = None
+        """Give back what `find_refusal` made: another function does what this one does."""
+        self._lowered = self._digest = None
 
     def drop(self) -> None:
         """Give the graph back: nobody holds the function any more.
@@ -237,6 +238,7 @@ class FunctionCompiler:
             shaped = captured.with_input_shapes(unknown) if unknown else captured
             # A module is changed when it is compiled, so it serves once.
             arguments.lowered, self._lowered = self._lowered, None
+            arguments.digest, self._digest = self._digest, None
             if arguments.varying:
                 try:
                     return make(shaped, self._binding, name, arguments)
@@ -321,7 +323,10 @@ def compile_with_ingot(
     captured: CapturedFunction, binding: Binding, name: str, arguments: CallArguments
 ) -> Compiled:
     """Find the program on the disk, or lower and compile; the real `Compiler`."""
-    stored_name = stored_programs.name_of(captured, binding)
+    digest = arguments.digest
+    if digest is None or digest.captured is not captured:
+        digest = stored_programs.GraphDigest.of(captured, binding)
+    stored_name = digest.name
     sizes = arguments.sizes
 
     def module() -> Module:

@@ -36,7 +36,10 @@ FAMILIES = {
         Conv3DBackpropInputV2 DepthwiseConv2dNative DepthwiseConv2dNativeBackpropFilter
         DepthwiseConv2dNativeBackpropInput
     """,
-    "counts": "Bincount DenseBincount HistogramFixedWidth RaggedBincount SparseBincount",
+    "counts": """
+        Bincount DenseBincount DenseCountSparseOutput HistogramFixedWidth RaggedBincount
+        RaggedCountSparseOutput SparseBincount SparseCountSparseOutput
+    """,
     "crops": "CropAndResize CropAndResizeGradBoxes CropAndResizeGradImage",
     "ctc": "CTCGreedyDecoder",
     "ctc_loss": "CTCLoss",
@@ -95,7 +98,10 @@ FAMILIES = {
         ResourceApplyProximalAdagrad ResourceApplyProximalGradientDescent
         ResourceApplyRMSProp
     """,
-    "patches": "Dilation2D Dilation2DBackpropFilter Dilation2DBackpropInput ExtractImagePatches",
+    "patches": """
+        Dilation2D Dilation2DBackpropFilter Dilation2DBackpropInput ExtractImagePatches
+        ExtractVolumePatches
+    """,
     "pooling": """
         AvgPool AvgPool3D AvgPool3DGrad AvgPoolGrad MaxPool MaxPool3D MaxPool3DGrad
         MaxPool3DGradGrad MaxPoolGrad MaxPoolGradGrad MaxPoolGradGradV2
@@ -105,7 +111,7 @@ FAMILIES = {
     "projective": "ImageProjectiveTransformV2 ImageProjectiveTransformV3",
     "quantization": """
         Dequantize QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4
-        QuantizeV2 XlaDequantize
+        QuantizeAndDequantizeV4Grad QuantizeV2 XlaDequantize
     """,
     "ragged": "RaggedGather RaggedRange RaggedTensorToSparse RaggedTensorToTensor",
     "recurrent": """
@@ -236,8 +242,10 @@ FAMILY_OF = {op: family for family, names in FAMILIES.items() for op in names.sp
 
 _HOST_HINT = "move it out of the function with jit_compile=True"
 _REASONS = (
-    (("String", "AsString", "Regex", "DecodeRaw", "Substr", "Unicode", "StaticRegex"),
+    (("String", "AsString", "Regex", "Substr", "Unicode", "StaticRegex"),
      "strings are handled on the host", _HOST_HINT),
+    (("Decode", "Encode", "ExtractJpegShape", "Parse", "SerializeTensor"),
+     "what files hold is decoded and encoded on the host", _HOST_HINT),
     (("Print", "Timestamp", "WriteFile", "ReadFile"), "it talks to the host", _HOST_HINT),
     (("PyFunc", "EagerPyFunc", "PyFuncStateless"), "it runs Python code",
      "write it with TensorFlow ops, or " + _HOST_HINT),

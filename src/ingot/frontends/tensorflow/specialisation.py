@@ -32,6 +32,7 @@ from ingot.support.records import mutable, record
 
 if TYPE_CHECKING:
     from ingot.frontends.tensorflow.binding import LoweredFunction
+    from ingot.frontends.tensorflow.stored_programs import GraphDigest
 
 Ranks = tuple[int, ...]
 Sizes = tuple[tuple[int, ...], ...]
@@ -169,6 +170,7 @@ class CallArguments:
         values: by parameter, what was asked for.
         fixed: by parameter and axis, the sizes that were asked for.
         lowered: the function as it was lowered before there was a call, if that asked for nothing.
+        digest: the digest of a function that was made before there was a call.
     """
 
     sizes: Sizes
@@ -183,6 +185,7 @@ class CallArguments:
         default_factory=dict[tuple[int, int], FixedSize]
     )
     lowered: LoweredFunction | None = None
+    digest: GraphDigest | None = None
 
     def value(self, parameter: int, name: str, dtype: np.dtype, reason: Reason) -> Value | None:
         """Ask for the value of a parameter; None if it is too large, or not to be had."""

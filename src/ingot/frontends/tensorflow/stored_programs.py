@@ -38,7 +38,7 @@ from ingot.frontends.tensorflow.specialisation import CallArguments
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.llvm.target import TargetSpec
-from ingot.support.records import replace
+from ingot.support.records import record, replace
 from ingot.support.sources import sources_stamp
 from ingot.support.xla_flags import current as current_xla_flags
 
@@ -50,17 +50,36 @@ _MARSHAL = 2
 them are one object."""
 
 
-def name_of(captured: CapturedFunction, binding: Binding) -> str:
-    """Return the name of a function's program; empty if it is neither stored nor looked for."""
-    stamp = sources_stamp(SOURCES) if stored.is_used() else ""
-    if not stamp or _constant_bytes(captured) > stored.MOST_CONSTANT_BYTES:
-        return ""
-    try:
-        data = marshal.dumps((stamp, _of_binding(binding), _whole(captured)), _MARSHAL)
-    except ValueError:  # An attribute is of a type that is not listed here.
-        return ""
-    digest = hashlib.sha256(data).digest()
-    return stored.name_of(digest, TargetSpec.host(), current_xla_flags())
+@record
+class GraphDigest:
+    """What names a function's program, beside the settings in force.
+
+    Attributes:
+        captured: the function.
+        data: the digest; empty if the program is neither stored nor looked for.
+    """
+
+    captured: CapturedFunction
+    data: bytes
+
+    @staticmethod
+    def of(captured: CapturedFunction, binding: Binding) -> GraphDigest:
+        """Digest a function's graph and its binding."""
+        stamp = sources_stamp(SOURCES) if stored.is_used() else ""
+        if not stamp or _constant_bytes(captured) > stored.MOST_CONSTANT_BYTES:
+            return GraphDigest(captured, b"")
+        try:
+            data = marshal.dumps((stamp, _of_binding(binding), _whole(captured)), _MARSHAL)
+        except ValueError:  # An attribute is of a type that is not listed here.
+            return GraphDigest(captured, b"")
+        return GraphDigest(captured, hashlib.sha256(data).digest())
+
+    @property
+    def name(self) -> str:
+        """The program's name under the settings in force; empty if it has none."""
+        if not self.data:
+            return ""
+        return stored.name_of(self.data, TargetSpec.host(), current_xla_flags())
 
 
 def has(name: str) -> bool:
@@ -74,7 +93,7 @@ def find(
     """Return the stored program of a name, if it is for a call.
 
     Args:
-        name: of `name_of`.
+        name: of `GraphDigest`.
         module_name: the name of the module in this process.
         arguments: the call.
         lower: returns the module, for who asks for it.
@@ -91,7 +110,7 @@ def keep(name: str, executable: object, shapes: tuple[Shape, ...]) -> None:
     """Store a program that was made without anything of a call.
 
     Args:
-        name: of `name_of`.
+        name: of `GraphDigest`.
         executable: the program.
         shapes: those of the module's parameters.
     """

@@ -149,6 +149,54 @@ def test_what_cannot_be_counted_is_an_error(function, x, message):
         program.evaluate([x])
 
 
+def to_sparse(kind, **settings):
+    """Return what counts the operands of an op: the last two are the numbers and the weights."""
+
+    def run(*given):
+        named = dict(zip(kind.split(), given, strict=True))
+        op = "Sparse" if "indices" in named else "Ragged" if "splits" in named else "Dense"
+        return tuple(
+            getattr(RAW, f"{op}CountSparseOutput")(**{"binary_output": False, **settings, **named})
+        )
+
+    return run
+
+
+NONE = np.zeros(0, np.float32)
+DENSE, RAGGED, SPARSE = "values weights", "splits values weights", "indices values weights"
+SPARSE_COUNTS = {
+    "rows": (to_sparse(DENSE), [TABLE, numbers(2, 4)]),
+    "rows_up_to": (to_sparse(DENSE, maxlength=4), [TABLE.astype(np.int32), TABLE]),
+    "rows_at_least": (to_sparse(DENSE, minlength=20), [TABLE, TABLE.astype(np.float64)]),
+    "rows_binary": (to_sparse(DENSE, binary_output=True, maxlength=3), [TABLE, numbers(2, 4)]),
+    "vector": (to_sparse(DENSE), [COUNTED, NONE]),
+    "vector_of_none": (to_sparse(DENSE, minlength=2, maxlength=1), [COUNTED + 1, WEIGHTS]),
+    "ragged": (to_sparse(RAGGED), [SPLITS, COUNTED, NONE]),
+    "ragged_up_to": (to_sparse(RAGGED, maxlength=4), [SPLITS, COUNTED, WEIGHTS]),
+    "sparse": (to_sparse(SPARSE, dense_shape=[5, 5]), [CELLS, COUNTED, NONE]),
+    "sparse_up_to": (to_sparse(SPARSE, dense_shape=[5, 5], maxlength=2), [CELLS, COUNTED, WEIGHTS]),
+    "sparse_vector": (to_sparse(SPARSE, dense_shape=[9]), [SPLITS[:, None], SPLITS, NONE]),
+}
+
+
+@pytest.mark.parametrize("name", SPARSE_COUNTS)
+def test_sparse_counts_are_those_of_tensorflow(name):
+    function, inputs = SPARSE_COUNTS[name]
+    check(function, *inputs)
+
+
+def test_what_has_no_sparse_counts_is_an_error():
+    for function, inputs, message in (
+        (to_sparse(DENSE), [COUNTED - 1, NONE], "Input values must all be non-negative"),
+        (to_sparse(RAGGED), [SPLITS + 1, COUNTED, NONE], "Splits must start with 0"),
+        (to_sparse(RAGGED), [SPLITS[:3], COUNTED, NONE], "Splits must end with"),
+        (to_sparse(SPARSE, dense_shape=[3, 5]), [CELLS, COUNTED, NONE], "out of bounds"),
+    ):
+        program = trace(function, specs_of(inputs))
+        with pytest.raises(ExecutionError, match=message):
+            program.evaluate(inputs)
+
+
 @pytest.mark.parametrize("kind", [tf.int8, tf.int16, tf.int32])
 @pytest.mark.parametrize("source", [tf.float32, tf.float64, tf.float16, tf.bfloat16])
 def test_casts_at_random(source, kind):

@@ -29,6 +29,25 @@ def patches(padding, rates):
     return lambda x: tf.image.extract_patches(x, [1, 3, 2, 1], [1, 2, 1, 1], rates, padding)
 
 
+VOLUME = numbers(2, 4, 3, 6, 2)
+UNUSUAL = np.array(
+    [0.0, -0.0, np.nan, 1.0, np.inf, -np.inf, 0.7, -1.0, -3.0, 1e-40, 0.5, -0.5, 2.0, np.nan, -2.0],
+    np.float32,
+)
+
+
+def volumes(padding, strides):
+    return lambda x: tf.extract_volume_patches(x, [1, 2, 3, 2, 1], [1, *strides, 1], padding)
+
+
+def quantised_gradient(low, high, axis=-1):
+    return lambda gradient, x: tuple(
+        RAW.QuantizeAndDequantizeV4Grad(
+            gradients=gradient, input=x, input_min=low, input_max=high, axis=axis
+        )
+    )
+
+
 def dilation(padding):
     return lambda x: RAW.Dilation2D(
         input=x, filter=numbers(3, 2, 5), strides=[1, 2, 1, 1], rates=[1, 1, 2, 1], padding=padding
@@ -117,6 +136,27 @@ CASES = {
             input=x, input_min=-1.0, input_max=1.0, num_bits=5, range_given=True
         ),
         [IMAGE],
+    ),
+    **{
+        f"volumes_{pad}_{name}": (with_gradient(volumes(pad, strides)), [VOLUME])
+        for pad in ("SAME", "VALID")
+        for name, strides in (("dense", [1, 1, 1]), ("apart", [1, 2, 3]))
+    },
+    "volumes_of_integers": (volumes("SAME", [2, 1, 1]), [(VOLUME * 5).astype(np.int32)]),
+    "volumes_of_none": (volumes("SAME", [1, 1, 2]), [VOLUME[:0]]),
+    "volumes_too_small": (volumes("VALID", [1, 1, 1]), [VOLUME[:, :, :2]]),
+    "quantise_v4_gradient": (
+        with_gradient(
+            lambda x: tf.quantization.quantize_and_dequantize_v2(
+                x, -1.0, 0.7, num_bits=4, range_given=True
+            )
+        ),
+        [IMAGE],
+    ),
+    "quantise_v4_gradient_unusual": (quantised_gradient(-1.0, 0.7), [UNUSUAL, UNUSUAL[::-1]]),
+    "quantise_v4_gradient_channels": (
+        quantised_gradient([-1.0, 0.0, -2.0], [np.inf, 0.5, 1.0], axis=1),
+        [UNUSUAL.reshape(5, 3), UNUSUAL[::-1].reshape(5, 3)],
     ),
     "sparse_product": (
         lambda x, y: RAW.SparseMatMul(a=x, b=y, transpose_a=True, a_is_sparse=True),

@@ -71,6 +71,14 @@ IMAGES = {
     "hsv_to_rgb": tf.image.hsv_to_rgb,
     "adjust_hue": lambda x: tf.image.adjust_hue(x, 0.3),
     "adjust_saturation": lambda x: tf.image.adjust_saturation(x, 1.7),
+    **{
+        f"{name}_below_zero": lambda x, adjust=adjust: adjust(x - 0.8)
+        for name, adjust in {
+            "rgb_to_hsv": tf.image.rgb_to_hsv,
+            "hue": lambda x: tf.image.adjust_hue(x, -0.4),
+            "saturation": lambda x: tf.image.adjust_saturation(x, 0.6),
+        }.items()
+    },
     "adjust_contrast": lambda x: tf.image.adjust_contrast(x, 0.4),
     "resize_bilinear": lambda x: tf.image.resize(x, [7, 3]),
     "resize_nearest": lambda x: tf.image.resize(x, [7, 3], method="nearest"),

@@ -224,6 +224,41 @@ def test_unique_values_are_equal_ones(dtype: str) -> None:
             np.testing.assert_array_equal(np.signbit(one.numpy()), np.signbit(other.numpy()))
 
 
+PARTS = {
+    "rows": ((7, 2), 0),
+    "middle": ((2, 11, 3), -2),
+    "one": ((1, 3), 0),
+    "none": ((0, 3), 0),
+    "of nothing": ((3, 0), 0),
+}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "is_open"), [("float32", False), ("bool", False), ("float64", True)]
+)
+def test_unique_parts_are_those_of_tensorflow(dtype: str, is_open: bool) -> None:
+    special = np.array([0.0, -0.0, 1.0, np.nan, np.inf, 0.0])
+    drawn = np.random.RandomState(3)
+    for dims, axis in PARTS.values():
+        numbers = drawn.randint(0, 3 if dtype != "bool" else 2, dims)
+        is_unusual = dtype.startswith("float") and drawn.randint(2)
+        x: Any = tf.cast(special[drawn.randint(0, 6, dims)] if is_unusual else numbers, dtype)
+
+        def program(x: Any, axis: int = axis) -> Any:
+            return tuple(tf.raw_ops.UniqueWithCountsV2(x=x, axis=[axis], out_idx=tf.int64))
+
+        spec = tf.TensorSpec([None] * len(dims) if is_open else dims, dtype)
+        compiled = tf.function(program, input_signature=[spec], jit_compile=True)
+        for one, other in zip(compiled(x), program(x), strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+            if dtype.startswith("float") and one.dtype == dtype:
+                is_number = ~np.isnan(other)
+                np.testing.assert_array_equal(
+                    np.signbit(one)[is_number], np.signbit(other)[is_number]
+                )
+
+
 def test_windows_of_any_size_are_cut() -> None:
     signature = [tf.TensorSpec([None], tf.float32)]
     program = cut_by(None, 1)

@@ -267,14 +267,20 @@ def test_an_error_without_a_node_stays_an_error() -> None:
         tf.function(lambda x: x * 2.0, jit_compile=True)(IMAGES)
 
 
-def test_unique_rows() -> None:
+def test_labels_that_are_collapsed() -> None:
     """A rule that refuses an attribute, as it is."""
-    rows = tf.constant([[1, 2], [3, 4], [1, 2]])
 
     def program(x: Any) -> Any:
-        found = tf.raw_ops.UniqueV2(x=x * 2, axis=[0])
-        return found.y + 1, found.idx
+        found = tf.raw_ops.CTCLoss(
+            inputs=x * 2.0,
+            labels_indices=[[0, 0], [0, 1], [1, 0]],
+            labels_values=[1, 1, 0],
+            sequence_length=[4, 3],
+            preprocess_collapse_repeated=True,
+        )
+        return found.loss + 1.0, found.gradient * 3.0
 
-    wanted = flat(tf.function(program)(rows))
-    assert_same(flat(tf.function(program, jit_compile=True)(rows)), wanted)
+    scores = numbers(4, 2, 3)
+    wanted = flat(tf.function(program)(scores))
+    assert_same(flat(tf.function(program, jit_compile=True)(scores)), wanted)
     assert COMPILED

@@ -27,6 +27,8 @@ from ingot.frontends.tensorflow.captured import (
     TensorType,
     TypeName,
 )
+from ingot.frontends.tensorflow.compiler import FunctionCompiler, compile_with_ingot
+from ingot.frontends.tensorflow.specialisation import CallArguments
 from ingot.support.diagnostics import SourceLocation
 from ingot.support.records import replace
 from ingot.support.sources import sources_stamp
@@ -172,11 +174,15 @@ def named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr(module, "sources_stamp", lambda packages: "now")
 
 
+def name_of(captured: CapturedFunction, binding: Binding) -> str:
+    return stored_programs.GraphDigest.of(captured, binding).name
+
+
 BINDING = Binding((Parameter(0),), (Result(output=0),))
 
 
 def test_equal_graphs_have_one_name(named: None) -> None:
-    first, second = (stored_programs.name_of(function(), BINDING) for _ in range(2))
+    first, second = (name_of(function(), BINDING) for _ in range(2))
     assert first == second != ""
 
 
@@ -188,7 +194,7 @@ def test_the_numbers_that_tensorflow_gives_to_functions_do_not_matter(
             monkeypatch.setitem(LIBRARY, callee, function(callee, **changes))
         called = tuple(FunctionRef(callees[index]) for index in order)
         outer = function(caller, op="Case", attributes={"branches": called})
-        return stored_programs.name_of(outer, BINDING)
+        return name_of(outer, BINDING)
 
     first = name("outer_7", ("branch_8", "branch_9"))
     assert name("outer_99", ("branch_101", "branch_100")) == first
@@ -217,21 +223,50 @@ def test_graphs_that_differ_have_other_names(named: None, monkeypatch: pytest.Mo
         {"location": SourceLocation("file.py", 2)},
         *({"attributes": {"T": value}} for value in VALUES),
     ]
-    names = [stored_programs.name_of(function(**each), BINDING) for each in changes]
+    names = [name_of(function(**each), BINDING) for each in changes]
     bindings = [
         Binding((Parameter(0, is_lengths=True),), BINDING.results),
         Binding(BINDING.parameters, (Result(variable=0),)),
         replace(BINDING, has_effects=True),
         replace(BINDING, handed_on=((0, 0),)),
     ]
-    names += [stored_programs.name_of(function(), each) for each in bindings]
+    names += [name_of(function(), each) for each in bindings]
     assert "" not in names
     assert len(set(names)) == len(names)
 
 
 def test_a_graph_of_unknown_values_or_large_constants_has_no_name(named: None) -> None:
     for value in (object(), np.zeros(stored.MOST_CONSTANT_BYTES + 1, np.int8)):
-        assert stored_programs.name_of(function(attributes={"T": value}), BINDING) == ""
+        assert name_of(function(attributes={"T": value}), BINDING) == ""
+
+
+def test_a_program_is_digested_once(named: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    digested: list[CapturedFunction] = []
+    whole = stored_programs._whole
+
+    def counted(captured: CapturedFunction) -> tuple[Any, ...]:
+        digested.append(captured)
+        return whole(captured)
+
+    monkeypatch.setattr(stored_programs, "_whole", counted)
+    given, other = function(), function(op="Elu")
+    compiles = FunctionCompiler(given, BINDING, compile_with_ingot)
+    assert compiles.find_refusal() is None
+    compiles.compile(CallArguments(((2, 3),)))
+    assert digested == [given]
+    # What is compiled is not always what was asked about.
+    arguments = CallArguments(((2, 3),), digest=stored_programs.GraphDigest.of(given, BINDING))
+    compile_with_ingot(other, BINDING, "other", arguments)
+    assert digested == [given, given, other]
+
+
+def test_a_digest_has_a_name_for_the_settings_in_force(
+    named: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = stored_programs.GraphDigest.of(function(), BINDING)
+    before = digest.name
+    monkeypatch.setenv("INGOT_PASS_FUEL", "100")
+    assert digest.name != before
 
 
 def test_a_later_process_finds_programs_and_lowers_nothing(tmp_path: Path) -> None:

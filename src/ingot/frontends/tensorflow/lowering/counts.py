@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """How often each number comes: in a vector, or in each row of a matrix, ragged or sparse.
 
-Numbers that are too large are left out; negative ones are an error. Source: TensorFlow's
-`kernels/bincount_op.cc`, `kernels/histogram_op.cc`.
+Numbers that are too large are left out; negative ones are an error. A sparse tensor of counts has
+the numbers that come at all. Source: TensorFlow's
+`kernels/bincount_op.cc`, `kernels/count_ops.cc`, `kernels/histogram_op.cc`.
 """
 
 from __future__ import annotations
 
 from ingot.frontends.building.checks import assert_everywhere
+from ingot.frontends.building.indexing import take
+from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
+from ingot.frontends.tensorflow.lowering.data_sizes import positions, row_groups
 from ingot.frontends.tensorflow.lowering.index_checks import vectors_are_inside
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.ragged import rows_of_values
 from ingot.frontends.tensorflow.lowering.scatter import scatter_rows
-from ingot.frontends.tensorflow.lowering.values import Size, Value
+from ingot.frontends.tensorflow.lowering.values import Known, Size, Value
 from ingot.hlo.dtype import F64, S32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
@@ -88,31 +92,91 @@ def _dense(op: Op) -> Value:
 
 def _ragged(op: Op) -> Value:
     """Splits, values, size, weights."""
-    b, splits = op.b, op.b.convert_to(op.tensor(0), S64)
     numbers, weights = _numbers(op, 1, "Input must be non-negative"), _weights(op, 3, op.tensor(1))
-    (ends,), (count,) = splits.shape.dims, numbers.shape.dims
+    row, rows = _rows_by_splits(op)
+    return _counted_by_rows(op, row, rows, op.size(2, "size"), numbers, weights)
+
+
+def _rows_by_splits(op: Op) -> tuple[Instruction, Size]:
+    """Return the row of each value, and how many rows there are, given splits and values."""
+    b, splits = op.b, op.b.convert_to(op.tensor(0), S64)
+    (ends,), (count,) = splits.shape.dims, op.dims(1)
     first, last = b.sliced(splits, 0, 0, 1), b.sliced(splits, 0, ends - 1, ends)
     assert_everywhere(b, b.compared("EQ", first, 0), "Splits must start with 0")
     ends_there = b.compare(last, b.like(count, last.shape), direction="EQ")
     assert_everywhere(b, ends_there, "Splits must end with the number of values")
     row, _ = rows_of_values(op, splits, count)
-    return _counted_by_rows(op, row, ends - 1, op.size(2, "size"), numbers, weights)
+    return row, ends - 1
 
 
 def _sparse(op: Op) -> Value:
     """Indices, values, dense shape, size, weights."""
-    b, indices, size = op.b, op.tensor(0), op.size(3, "size")
-    numbers, weights = _numbers(op, 1), _weights(op, 4, op.tensor(1))
-    dims = op.sizes(2, "dense shape")
-    wanted = (*numbers.shape.dims, len(dims))
+    size, numbers, weights = op.size(3, "size"), _numbers(op, 1), _weights(op, 4, op.tensor(1))
+    row, rows = _rows_by_indices(op)
+    if rows is None:
+        return _counted(op, size, numbers, weights)
+    return _counted_by_rows(op, row, rows, size, numbers, weights)
+
+
+def _rows_by_indices(op: Op) -> tuple[Instruction, Size | None]:
+    """Return the row of each value, and how many, given indices, values, shape; None: a vector."""
+    b, indices, dims = op.b, op.tensor(0), op.sizes(2, "dense shape")
+    wanted = (*op.dims(1), len(dims))
     if not all(map(b.same, indices.shape.dims, wanted)):
         raise op.mismatch(0, 1)
     inside = vectors_are_inside(b, indices, dims)
     assert_everywhere(b, inside, "Sparse index tuple indices is out of bounds")
     if len(dims) == 1:
-        return _counted(op, size, numbers, weights)
-    row = b.reshape_to(b.sliced(indices, 1, 0, 1), numbers.shape.dims)
-    return _counted_by_rows(op, row, dims[0], size, numbers, weights)
+        return b.zeros(Shape.array(S64, op.dims(1))), None
+    return b.reshape_to(b.sliced(indices, 1, 0, 1), op.dims(1)), dims[0]
+
+
+def _dense_to_sparse(op: Op) -> tuple[Value, ...]:
+    """Values, weights."""
+    b, dims = op.b, op.dims(0)
+    if len(dims) == 1:
+        return _sparse_counts(op, 0, b.zeros(Shape.array(S64, dims)), None)
+    if len(dims) != 2:
+        raise op.error(f"Input must be a 1 or 2-dimensional tensor. Got: {list(dims)}")
+    row = b.reshape_to(b.iota_of(S64, dims, 0), (dims[0] * dims[1],))
+    return _sparse_counts(op, 0, row, dims[0])
+
+
+def _sparse_counts(op: Op, number: int, row: Instruction, rows: Size | None) -> tuple[Value, ...]:
+    """Return indices, values and dense shape of the counts of operand `number`.
+
+    Args:
+        op: the node; its last operand are the weights.
+        number: of the operand whose numbers are counted.
+        row: of each number, `s64[n]`.
+        rows: how many there are; None where the counts are a vector.
+    """
+    b, weights = op.b, _weights(op, len(op) - 1, op.tensor(number))
+    if 0 in op.dims(number):
+        raise op.error("Invalid input: Shapes dimension cannot be 0.")
+    numbers = b.convert_to(_numbers(op, number, "Input values must all be non-negative"), S64)
+    size: Size = int(op.attribute("maxlength", -1))
+    cells = b.concatenated([b.reshape_to(x, (*x.shape.dims, 1)) for x in (row, numbers)], 1)
+    if size > 0:
+        found = positions(op, b.compared("LT", numbers, size))
+        cells = take(b, cells, found)
+        weights = None if weights is None else take(b, weights, found)
+    order, is_new, group = row_groups(op, cells)
+    firsts = take(b, order, positions(op, is_new))
+    each = b.like(1, Shape.array(op.result(1), order.shape.dims))
+    is_binary = bool(op.attribute("binary_output", False))
+    if weights is not None and not is_binary:
+        each = take(b, weights, order)
+    zeros = b.zeros(each.shape.with_dims(firsts.shape.dims))
+    counts = scatter_rows(op, "update" if is_binary else "add", zeros, group, each)
+    if size <= 0:
+        least = b.constant(max(int(op.attribute("minlength", -1)), 1), S64)
+        greatest = b.reduced("maximum", b.sliced(cells, 1, 1, 2), (0, 1))
+        size = computed_size(op.frame, b.maximum(b.binary("add", greatest, 1), least))
+    indices = take(b, cells, firsts)
+    if rows is None:
+        return b.sliced(indices, 1, 1, 2), counts, Known.sizes((size,), S64)
+    return indices, counts, Known.sizes((rows, size), S64)
 
 
 def _histogram(op: Op) -> Value:
@@ -139,7 +203,10 @@ def _histogram(op: Op) -> Value:
 RULES: dict[str, Rule] = {
     "Bincount": _bincount,
     "DenseBincount": _dense,
+    "DenseCountSparseOutput": _dense_to_sparse,
     "HistogramFixedWidth": _histogram,
     "RaggedBincount": _ragged,
+    "RaggedCountSparseOutput": lambda op: _sparse_counts(op, 1, *_rows_by_splits(op)),
     "SparseBincount": _sparse,
+    "SparseCountSparseOutput": lambda op: _sparse_counts(op, 1, *_rows_by_indices(op)),
 }

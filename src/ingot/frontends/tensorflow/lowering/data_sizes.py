@@ -93,41 +93,89 @@ def value_groups(op: Op, x: Instruction) -> tuple[Instruction, ...]:
     is equal to nothing.
     """
     b = op.b
-    (whole,) = x.shape.dims
-    numbers = b.iota_of(S64, (whole,), 0)
-    # Without -0, equal values are neighbours in the total order.
-    keys = b.select(b.compared("EQ", x, 0), b.zeros(x.shape), x)
-    by_value = sort_by_first(b, (keys, numbers), 0)
+    numbers = b.iota_of(S64, x.shape.dims, 0)
+    by_value = sort_by_first(b, (_one_zero(b, x), numbers), 0)
     values, indices = b.element_of(by_value, 0), b.element_of(by_value, 1)
     # The first of equal values, in the sorted order, is the one that comes first.
-    before = b.shifted(values, 0, 1, b.scalar(0, x.shape.dtype))
-    is_start = b.compared("EQ", numbers, 0)
-    is_new = b.or_(is_start, b.compare(values, before, direction="NE"))
-    one = b.like(1, numbers.shape)
-    group = b.subtract(scan(b, b.convert_to(is_new, S64), 0, lambda b, x, y: b.add(x, y), 0), one)
-    return values, indices, is_new, group
+    return values, indices, *_groups(b, b.reshape_to(values, (*x.shape.dims, 1)))
+
+
+def _one_zero(b: TensorBuilder, x: Instruction) -> Instruction:
+    """Return an array with 0 for -0: equal values are neighbours in the total order."""
+    return b.select(b.compared("EQ", x, 0), b.zeros(x.shape), x)
+
+
+def _groups(b: TensorBuilder, rows: Instruction) -> tuple[Instruction, Instruction]:
+    """Return which rows of a sorted matrix differ from the one before, and each one's group."""
+    first = b.compared("EQ", b.iota_of(S64, rows.shape.dims[:1], 0), 0)
+    before = b.shifted(rows, 0, 1, b.scalar(0, rows.shape.dtype))
+    differs = b.reduced("or", b.compare(rows, before, direction="NE"), (1,))
+    is_new = b.or_(first, differs)
+    ends = scan(b, b.convert_to(is_new, S64), 0, lambda b, x, y: b.add(x, y), 0)
+    return is_new, b.binary("subtract", ends, 1)
+
+
+def row_groups(op: Op, rows: Instruction) -> tuple[Instruction, ...]:
+    """Sort the rows of a matrix; return what `value_groups` does, without the rows.
+
+    They are sorted stably by one column after the other, the last one first.
+    """
+    b = op.b
+    count, width = rows.shape.dims
+    columns = b.transposed(_one_zero(b, rows), (1, 0))
+    if not isinstance(width, int) or width == 0:
+        # A row has a column that can be looked at.
+        columns = b.padded(columns, 0, 0, 1, b.scalar(0, rows.shape.dtype))
+        width = width + 1
+
+    def goes_on(b: TensorBuilder, state: list[Instruction]) -> Instruction:
+        return b.compared("GE", state[0], 0)
+
+    def step(b: TensorBuilder, state: list[Instruction]) -> list[Instruction]:
+        number, order, columns = state
+        zero, sizes = b.constant(0, S64), (1, count)
+        column = b.emit("dynamic-slice", columns, number, zero, dynamic_slice_sizes=sizes)
+        keys = take(b, b.reshape_to(column, (count,)), order)
+        order = b.element_of(sort_by_first(b, (keys, order), 0), 1)
+        return [b.binary("subtract", number, 1), order, columns]
+
+    last = b.binary("subtract", b.convert_to(b.size(width), S64), 1)
+    order = b.loop([last, b.iota_of(S64, (count,), 0), columns], goes_on, step)[1]
+    return order, *_groups(b, take(b, b.transposed(columns, (1, 0)), order))
 
 
 def _unique(op: Op) -> tuple[Value, ...]:
     """The values in the order in which they come first, which of them each is, and how many.
 
-    -0 and 0 are one value, and each NaN is another, as in TensorFlow (whose kernel tells -0 from 0
-    in half and bfloat16 alone).
+    With an axis, the values are the parts of the array at each index along it. -0 and 0 are one
+    value, and each NaN is another, as in TensorFlow (whose kernel tells -0 from 0 in half and
+    bfloat16 alone).
     """
-    b = op.b
-    x = op.tensor(0)
-    if x.shape.rank != 1:
-        raise op.error("values that are not a vector have no lowering")
-    if "V2" in op.node.op:
-        op.axes(1, 1)  # Refuses another axis than the only one.
-    _, indices, is_new, group = value_groups(op, x)
+    b, x, axis = op.b, op.tensor(0), 0
+    if "V2" in op.node.op and op.dims(1) != (0,):
+        axes = op.axes(1, x.shape.rank)
+        if len(axes) != 1:
+            raise op.error("axis does not support input tensors larger than 1 elements")
+        (axis,) = axes
+    elif x.shape.rank != 1:
+        raise op.error("unique expects a 1D vector.")
+    if x.shape.rank == 1:
+        _, indices, is_new, group = value_groups(op, x)
+    else:
+        outer = [n for n in range(x.shape.rank) if n != axis]
+        dims = x.shape.dims[axis], dim_math.product([x.shape.dims[n] for n in outer])
+        rows = b.reshape_to(b.transposed(x, (axis, *outer)), dims)
+        indices, is_new, group = row_groups(op, rows)
     # Where each group's value comes first in `x`, then the groups in the order of that.
     firsts = take(b, indices, positions(op, is_new))
     groups = b.iota_of(S64, firsts.shape.dims, 0)
     order = b.element_of(sort_by_first(b, (firsts, groups), 0), 1)
     rank = scatter_rows(op, "update", b.zeros(firsts.shape), order, groups)
     index = scatter_rows(op, "update", b.zeros(indices.shape), indices, take(b, rank, group))
-    results: list[Value] = [take(b, x, take(b, firsts, order)), b.convert_to(index, op.result(1))]
+    results: list[Value] = [
+        take(b, x, take(b, firsts, order), axis),
+        b.convert_to(index, op.result(1)),
+    ]
     if "WithCounts" in op.node.op:
         counts = scatter_rows(op, "add", b.zeros(firsts.shape), index, b.like(1, indices.shape))
         results.append(b.convert_to(counts, op.result(2)))

@@ -192,6 +192,24 @@ def _unpack(op: Op, arrays: list[Array]) -> tuple[Array, ...]:
     return tuple(np.asarray(part, dtype=arrays[0].dtype) for part in parts)
 
 
+def _split(op: Op, arrays: list[Array]) -> tuple[Array, ...] | None:
+    """Axis, array: equal parts."""
+    count, axis = int(op.attribute("num_split")), int(arrays[0])
+    if arrays[1].shape[axis] % count:
+        return None
+    return tuple(np.split(arrays[1], count, axis))
+
+
+def _split_v(op: Op, arrays: list[Array]) -> tuple[Array, ...] | None:
+    """Array, sizes of the parts, axis."""
+    if _symbolic(arrays[1]) or _has_negative(arrays[1]):
+        return None
+    axis, ends = int(arrays[2].ravel()[0]), np.cumsum(arrays[1])
+    if not ends.size or ends[-1] != arrays[0].shape[axis]:
+        return None
+    return tuple(np.split(arrays[0], ends[:-1], axis))
+
+
 def _gather(op: Op, arrays: list[Array]) -> Array | None:
     params, indices = arrays[:2]
     axis = int(arrays[2]) if len(arrays) > 2 else 0
@@ -372,6 +390,8 @@ FOLDS: dict[str, Fold] = {
     "Cast": _cast,
     "Identity": lambda op, arrays: arrays[0],
     "Pack": _pack,
+    "Split": _split,
+    "SplitV": _split_v,
     "Unpack": _unpack,
     "ConcatV2": _concat,
     "Concat": _concat_first,

@@ -38,21 +38,25 @@ def _to_hsv(b: TensorBuilder, image: Instruction) -> tuple[Instruction, Instruct
     return hue, saturation, value
 
 
-def _from_hsv(
-    b: TensorBuilder, hue: Instruction, saturation: Instruction, value: Instruction
-) -> Instruction:
+def _shares(b: TensorBuilder, hue: Instruction) -> list[Instruction]:
+    """Return how far red, green and blue of a hue are from the least to the greatest channel."""
     turn = b.binary("multiply", hue, 6)
     zero, one = b.zeros(hue.shape), b.like(1, hue.shape)
-    parts = [
+    parts = (
         b.binary("add", b.abs(b.binary("add", turn, -3)), -1),
         b.binary("add", b.negate(b.abs(b.binary("add", turn, -2))), 2),
         b.binary("add", b.negate(b.abs(b.binary("add", turn, -4))), 2),
-    ]
+    )
+    return [b.clamp(zero, part, one) for part in parts]
+
+
+def _from_hsv(
+    b: TensorBuilder, hue: Instruction, saturation: Instruction, value: Instruction
+) -> Instruction:
+    one = b.like(1, hue.shape)
     colours = [
-        b.multiply(
-            b.add(b.multiply(b.binary("add", b.clamp(zero, part, one), -1), saturation), one), value
-        )
-        for part in parts
+        b.multiply(b.add(b.multiply(b.binary("add", share, -1), saturation), one), value)
+        for share in _shares(b, hue)
     ]
     return b.concatenated(colours, hue.shape.rank - 1)
 
@@ -66,11 +70,16 @@ def _hsv_to_rgb(op: Op) -> Value:
 
 
 def _adjust_hue(op: Op) -> Value:
-    b = op.b
-    hue, saturation, value = _to_hsv(b, op.tensor(0))
+    """The least and the greatest channel stay, also where the greatest is not positive."""
+    b, image = op.b, op.tensor(0)
+    hue, _, value = _to_hsv(b, image)
+    red, green, blue = _channels(b, image)
+    low = b.minimum(b.minimum(red, green), blue)
     moved = b.binary("add", hue, b.convert_to(op.tensor(1), hue.shape.dtype))
     wrapped = b.subtract(moved, b.floor(moved))
-    return _from_hsv(b, wrapped, saturation, value)
+    spread = b.subtract(value, low)
+    colours = [b.add(low, b.multiply(share, spread)) for share in _shares(b, wrapped)]
+    return b.concatenated(colours, hue.shape.rank - 1)
 
 
 def _adjust_saturation(op: Op) -> Value:

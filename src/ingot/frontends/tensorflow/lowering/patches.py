@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patches of images: windows taken out as they are, or folded with a filter by max and plus.
+"""Patches of images and volumes: windows as they are, or folded with a filter by max and plus.
 
 Each tap of the window is one strided slice of the padded image; the gradients of the fold by max go
 back along the same slices. Source: TensorFlow's
-`kernels/extract_image_patches_op.cc`, `dilation_ops.cc`.
+`kernels/extract_image_patches_op.cc`, `extract_volume_patches_op.cc`, `dilation_ops.cc`.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class _Windows:
 
     @staticmethod
     def of(op: Op, dims: Sizes, kernel: tuple[int, ...]) -> _Windows:
-        """Read the node's attributes, for an image of `dims`."""
-        layout = Layout(4, channels_first=False)
+        """Read the node's attributes, for an image of `dims`: batch, space, channels."""
+        layout = Layout(len(dims), channels_first=False)
         strides, rates = (layout.pick(op, name) for name in ("strides", "rates"))
         sizes = layout.sizes(dims)
         pads = paddings(op, layout, sizes, kernel, strides, rates)
@@ -74,7 +74,7 @@ class _Windows:
     ) -> Instruction:
         """Return what a tap sees in each window."""
         if 0 in self.counts:
-            dims = (image.shape.dims[0], *self.counts, image.shape.dims[3])
+            dims = (image.shape.dims[0], *self.counts, image.shape.dims[-1])
             return b.zeros(image.shape.with_dims(dims))
         padding = self._padding(tap)
         edges = tuple((-low, -high, 0) for low, high, _ in padding)
@@ -103,10 +103,12 @@ class _Windows:
 
 def _patches(op: Op) -> Value:
     b, image = op.b, op.tensor(0)
-    kernel = Layout(4, channels_first=False).pick(op, "ksizes")
+    rank = image.shape.rank
+    kernel = Layout(rank, channels_first=False).pick(op, "ksizes")
     windows = _Windows.of(op, image.shape.dims, kernel)
     zero = b.constant(0, image.shape.dtype)
-    return b.concatenated([windows.seen(b, image, tap, zero) for tap in windows.taps()], 3)
+    parts = [windows.seen(b, image, tap, zero) for tap in windows.taps()]
+    return b.concatenated(parts, rank - 1)
 
 
 @record
@@ -179,4 +181,5 @@ RULES: dict[str, Rule] = {
     "Dilation2DBackpropFilter": _dilation_of_filter,
     "Dilation2DBackpropInput": _dilation_of_image,
     "ExtractImagePatches": _patches,
+    "ExtractVolumePatches": _patches,
 }

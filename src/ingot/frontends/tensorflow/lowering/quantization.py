@@ -15,6 +15,7 @@ from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo.dtype import BF16, F32, U32
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import emit_assertion
 
 _LARGEST = 2147483520.0
@@ -73,6 +74,18 @@ def _bits_of_attribute(op: Op) -> Value:
 
 def _bits_of_operand(op: Op) -> Value:
     return _round_trip(op, op.integer(3, "num_bits"))
+
+
+def _round_trip_gradient(op: Op) -> tuple[Value, ...]:
+    """Gradient, input, range: the gradient where the input is in the range, times 0 elsewhere."""
+    b, gradient, x = op.b, op.tensor(0), op.tensor(1)
+    axis = int(op.attribute("axis", -1))
+    kept = () if axis == -1 else (op.axis_of(axis, x.shape.rank),)
+    dims = tuple(x.shape.dims[n] for n in kept)
+    least, most = (b.spread(b.reshape_to(op.tensor(n), dims), x.shape.dims, kept) for n in (2, 3))
+    inside = b.and_(b.compare(x, least, direction="GE"), b.compare(x, most, direction="LE"))
+    none = b.zeros(Shape.array(x.shape.dtype, dims))
+    return b.multiply(gradient, b.convert_to(inside, gradient.shape.dtype)), none, none
 
 
 def _wide_range(op: Op) -> tuple[Instruction, Instruction]:
@@ -181,6 +194,7 @@ def _dequantized_words(op: Op) -> Value:
 
 
 RULES: dict[str, Rule] = {
+    "QuantizeAndDequantizeV4Grad": _round_trip_gradient,
     "QuantizeV2": _quantized,
     "XlaDequantize": _dequantized_words,
     "Dequantize": _dequantized,
