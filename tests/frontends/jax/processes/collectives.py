@@ -52,13 +52,15 @@ def devices() -> None:
 
 
 def partitioned() -> None:
-    """Sums over all devices, small ones and large ones that exchange parts and read memory."""
+    """Sums over all devices: small ones; large ones that exchange parts, over their operands."""
     for rows in (1, 40_000):
         x = np.arange(DEVICES * rows * 3, dtype=np.float32).reshape(-1, 3) % 7
         total = jax.jit(lambda x: (2 * x).sum(), out_shardings=NamedSharding(MESH, P()))
         assert float(total(spread(x))) == 2 * x.sum()
         product = jax.jit(lambda x: x.T @ x, out_shardings=NamedSharding(MESH, P()))
         np.testing.assert_array_equal(np.asarray(product(spread(x))), x.T @ x)
+    wide = np.arange(DEVICES * 5 * 301, dtype=np.float32).reshape(-1, 301) % 7
+    np.testing.assert_array_equal(np.asarray(product(spread(wide))), wide.T @ wide)
 
 
 def by_hand() -> None:
