@@ -20,7 +20,7 @@ from ingot.support.records import record
 
 _NOT_RUN = ops_with(Trait.LEAF, also=("tuple",))
 """Ops that have no time at which they run."""
-_CHANGES = frozenset({"bitcast", "convert", "reshape"})
+_CHANGES = ops_with(Trait.RESHAPE_LIKE, also=("convert",))
 """Ops between a collective of the runtime and the value that the program asked for."""
 
 
