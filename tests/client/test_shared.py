@@ -81,6 +81,6 @@ def test_few_programs_stay_when_nobody_holds_them() -> None:
 
 def how() -> tuple[object, object]:
     from ingot.llvm.target import TargetSpec
-    from ingot.support import xla_flags
+    from ingot.support.xla_flags import current_xla_flags
 
-    return TargetSpec.host(), xla_flags.current()
+    return TargetSpec.host(), current_xla_flags()

@@ -163,9 +163,9 @@ def test_changed_sources_are_another_compiler(disk: Path, monkeypatch: pytest.Mo
 def test_invalid_stored_programs_are_compiled_again(content: bytes, disk: Path) -> None:
     module = ingot.parse_hlo(text_of("steps"))
     from ingot.llvm.target import TargetSpec
-    from ingot.support import xla_flags
+    from ingot.support.xla_flags import current_xla_flags
 
-    name = stored.name_of(module, TargetSpec.host(), xla_flags.current())
+    name = stored.name_of(module, TargetSpec.host(), current_xla_flags())
     default_cache().put(name, content)
     assert not is_from_disk(again(text_of("steps")))
 

@@ -192,14 +192,16 @@ ORDERED = """
     ("order", "opcodes"),
     [
         ("%c, %s", ["cosine", "sine"]),
-        ("%s, %f", []),
-        ("%d, %s", []),
-        ("%f, %s", []),
-        ("%s, %d", []),
-        ("%f, %d", []),
+        ("%s, %f", ["sine", "all-gather"]),
+        ("%d, %s", ["opt-barrier", "sine"]),
+        ("%f, %s", ["all-gather", "sine"]),
+        ("%s, %d", ["sine", "opt-barrier"]),
+        ("%f, %d", ["all-gather", "opt-barrier"]),
     ],
 )
-def test_an_order_of_ops_stays_unless_they_overlap(order: str, opcodes: list[str]) -> None:
+def test_an_order_names_the_start_or_the_end_of_a_collective(
+    order: str, opcodes: list[str]
+) -> None:
     small, large = "tensor<4xf32>", "tensor<8xf32>"
     kinds = {"%c": small, "%s": small, "%f": f"!stablehlo.future<{large}>", "%d": large}
     types = ", ".join(kinds[one] for one in order.split(", "))
@@ -210,3 +212,5 @@ def test_an_order_of_ops_stays_unless_they_overlap(order: str, opcodes: list[str
     notes = [one for one in module.entry.instructions if one.opcode == "custom-call"]
     found = [operand.opcode for note in notes for operand in note.operands]
     assert found == opcodes
+    is_named = not {"%f", "%d"}.isdisjoint(order.split(", "))
+    assert ("opt-barrier" in module.entry.opcodes) == is_named

@@ -216,6 +216,9 @@ def names(text: str, victim: int) -> bool:
     blamed = set(re.findall(r"\bprocess (\d+):", text))
     if blamed:
         return blamed == {str(victim)}
+    without_heartbeat = re.search(r"tasks are unhealthy[^\n]*:\n((?:\d+\n)+)", text)
+    if without_heartbeat:
+        return without_heartbeat[1].split() == [str(victim)]
     named = re.search(rf"\bprocess[ /]{victim}\b|\btask[:_ ]?{victim}\b", text, re.I)
     is_service = re.search(r"coordination service|DEADLINE_EXCEEDED|UNAVAILABLE", text, re.I)
     is_nameless = victim == 0 or "RegisterTask" in text

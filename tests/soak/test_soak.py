@@ -54,3 +54,7 @@ def test_an_error_names_the_process_that_is_gone() -> None:
     assert names(told, 1)
     assert names("UNAVAILABLE: failed to connect to all addresses", 0)
     assert not names("RuntimeError: something went wrong", 1)
+    unhealthy = "UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):\n1\n"
+    assert names(unhealthy, 1)
+    assert not names(unhealthy, 0)
+    assert not names(unhealthy + "2\n", 1)

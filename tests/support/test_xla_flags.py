@@ -86,10 +86,10 @@ def test_flags_for_another_xla_are_left_alone():
 
 def test_ingot_dump_to_goes_first(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/xla --xla_dump_hlo_pass_re=x")
-    assert xla_flags.current().dump_to == "/xla"
+    assert xla_flags.current_xla_flags().dump_to == "/xla"
     with flags.override(flags.DUMP_TO, "/ingot"):
-        assert xla_flags.current().dump_to == "/ingot"
-        assert xla_flags.current().dump_hlo_pass_re == "x"
+        assert xla_flags.current_xla_flags().dump_to == "/ingot"
+        assert xla_flags.current_xla_flags().dump_hlo_pass_re == "x"
 
 
 def test_reference_names_every_flag():

@@ -4,7 +4,8 @@
 Two relations. *Must*: an update of a part of an array (dynamic-update-slice, scatter) writes only
 that part, so the output has to be the operand's own buffer; copy insertion sees to it. *May*: an
 elementwise kernel reads an operand at an element only before it writes the outputs there, so an
-output may take over the operand's buffer if the operand dies.
+output may take over the operand's buffer if the operand dies; so may that of an all-reduce which
+devices divide among them.
 
 Emitters follow `in_place_operands` literally: listed operands are updated in place, everything else
 is written whole.
@@ -35,6 +36,7 @@ from ingot.hlo.opset.shaping import SliceAttributes
 from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.hlo.shape import Shape
 from ingot.hlo.structure import memoize_by_structure
+from ingot.semantics.device_groups import MOST_TAKEN, grid_of, groups_of
 
 _ELEMENT_ORDER = ops_with(FusionClass.ELEMENTWISE, FusionClass.INJECTIVE, Trait.LEAF, Trait.TUPLE)
 """Ops whose kernels write element after element, each after reading all that it needs."""
@@ -186,9 +188,23 @@ def may_share_operand(instruction: Instruction, number: int) -> bool:
     """
     if instruction.opcode == "fusion":
         return number in memoize_by_structure(_fused_sharing, instruction.attributes.calls)[1]
+    if instruction.opcode == "all-reduce":
+        return _is_reduced_by_parts(instruction)
     operand = instruction.operands[number].shape
     fits = instruction.has(Trait.ELEMENTWISE) and instruction.shape.dims == operand.dims
     return fits and instruction.shape.is_array and operand.is_array
+
+
+def _is_reduced_by_parts(op: Instruction) -> bool:
+    """Whether each device folds a part of an all-reduce's operand, and takes the others' parts.
+
+    It writes its own part while others read theirs, and the rest when they have read it.
+    """
+    module, size = op.computation.module, op.shape.bytes if op.shape.is_array else 0
+    if module is None or not isinstance(size, int):
+        return False
+    groups = groups_of(op, grid_of(module))
+    return bool(groups) and size * (min(map(len, groups)) - 1) > MOST_TAKEN
 
 
 def _shared_parameters(fused: Computation) -> frozenset[int]:

@@ -33,8 +33,7 @@ from ingot.support.forking import defers_fork
 from ingot.support.lazy import function_at_home
 from ingot.support.timing import PhaseTimer
 from ingot.support.tracing import Level, enabled, log, log_text
-from ingot.support.xla_flags import XlaFlags
-from ingot.support.xla_flags import current as current_xla_flags
+from ingot.support.xla_flags import XlaFlags, current_xla_flags
 
 if TYPE_CHECKING:
     from ingot.client.gpu_executable import GpuExecutable

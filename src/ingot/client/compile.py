@@ -21,8 +21,7 @@ from ingot.support.arguments import require_type
 from ingot.support.collector import importing
 from ingot.support.diagnostics import ArgumentError
 from ingot.support.forking import defers_fork
-from ingot.support.xla_flags import XlaFlags
-from ingot.support.xla_flags import current as current_xla_flags
+from ingot.support.xla_flags import XlaFlags, current_xla_flags
 
 if TYPE_CHECKING:
     from ingot.client.gpu_executable import GpuExecutable

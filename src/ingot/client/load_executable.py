@@ -19,7 +19,7 @@ from ingot.client.executable import Executable
 from ingot.client.serialize import read_saved
 from ingot.client.staged import StagedExecutable
 from ingot.support.arguments import bytes_of
-from ingot.support.xla_flags import current as current_xla_flags
+from ingot.support.xla_flags import current_xla_flags
 
 
 def load_executable(data: bytes) -> Executable | StagedExecutable:

@@ -8,13 +8,16 @@ collective's `config` is JSON with the number of devices, the groups or each dev
 dimension, and the opcode of the reducer.
 
 A collective that runs while kernels run is the root of the computation of an `async-start`: two
-calls, of which the second, the `async-done`, waits for it.
+calls, of which the second, the `async-done`, waits for it. Until the scheduler decides which ones
+do, a collective is one op. An order of the program may name its start or its end alone: then a
+barrier stands for the end, and what must run after the op need not wait for its result.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from ingot.hlo.dtype import U64
@@ -24,7 +27,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import is_assertion
 from ingot.semantics.call_layouts import logical_shapes
-from ingot.semantics.custom_calls import CallSite, aliases_of, config_text
+from ingot.semantics.custom_calls import CallSite, aliases_of, config_text, is_note
 from ingot.semantics.device_groups import Grid, grid_of, groups_of, pairs_of, with_others
 from ingot.semantics.device_ranges import range_text
 from ingot.semantics.reducers import reducer_opcode
@@ -75,6 +78,21 @@ def exchange_of(op: Instruction) -> Instruction:
     if op.opcode == DONE:
         op = op.operands[0]
     return op.attributes.calls.root if op.opcode == START else op
+
+
+def ends_at_barrier(op: Instruction) -> bool:
+    """Whether a barrier is the end of a collective: it reads the result, or what is made of it."""
+    return op.has(Trait.EXCHANGE) and _is_read_by(op, lambda one: _is_read_by(one, _is_barrier))
+
+
+def _is_read_by(value: Instruction, holds: Callable[[Instruction], bool]) -> bool:
+    """Whether a value has readers, and each is a barrier or `holds`; notes read nothing."""
+    readers = [one for one in value.users if not is_note(one)]
+    return bool(readers) and all(_is_barrier(one) or holds(one) for one in readers)
+
+
+def _is_barrier(one: Instruction) -> bool:
+    return one.opcode == "opt-barrier"
 
 
 def call_sites(module: Module) -> tuple[CallSite, ...]:

@@ -225,7 +225,7 @@ def _read_file(name: str, variable: str) -> str:
         ) from error
 
 
-def current() -> XlaFlags:
+def current_xla_flags() -> XlaFlags:
     """Return the settings of the environment; `INGOT_DUMP_TO` overrides `--xla_dump_to`."""
     settings = parse(flags.environment(VARIABLE) or "")
     folder = flags.DUMP_TO.value()

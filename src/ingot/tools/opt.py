@@ -30,7 +30,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.verifier import verify
-from ingot.support import xla_flags
+from ingot.support.xla_flags import current_xla_flags
 from ingot.tools import loading
 from ingot.tools.changes import Changes, See, seeing
 from ingot.tools.kernel_opt import FORMAT, SUFFIX, optimized, summaries
@@ -164,7 +164,7 @@ def run_some(module: Module, passes: str, see: See | None) -> None:
     """
     chosen = tuple(make(name) for name in split_list(passes))
     verify(module)
-    dump = Dump(module.name, xla_flags.current())
+    dump = Dump(module.name, current_xla_flags())
     dump.module(BEFORE, module)
     context = default_context()
     if dump.active:

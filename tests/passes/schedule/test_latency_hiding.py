@@ -138,3 +138,61 @@ def test_a_loop_hides_its_own() -> None:
     loop = module.entry.root
     order = [one.opcode for one in module.schedule[loop.attributes.body]]
     assert order.index(START) < order.index("fusion") < order.index(DONE)
+
+
+def ordered(layers: int) -> str:
+    """Return gathers of layers; each begins before the product of the layer before it."""
+    lines = ["ENTRY main { x = f32[#,#] parameter(0)  d = f32[#,#] negate(x)"]
+    for n in range(layers):
+        after = f", control-predecessors={{g{n}}}" if n else ""
+        before = f", control-predecessors={{h{n - 1}, d}}" if n else ""
+        lines += [
+            f"  p{n} = f32[#,#] parameter({n + 1})",
+            f"  g{n} = f32[#,#] all-reduce(p{n}), replica_groups={{}}, to_apply=add{before}",
+            f"  h{n} = f32[#,#] kernel(x), kind=kOutput, calls=square{after}",
+            f"  e{n} = f32[#,#] opt-barrier(g{n}), control-predecessors={{h{n}}}",
+            f"  u{n} = f32[#,#] kernel(h{n}, e{n}), kind=kLoop, calls=join",
+        ]
+    shapes = ", ".join(["f32[#,#]"] * layers)
+    names = ", ".join(f"u{n}" for n in range(layers))
+    return "\n".join([*lines, f"  ROOT r = ({shapes}) tuple({names}) }}"])
+
+
+def test_orders_of_a_start_and_an_end_are_kept() -> None:
+    layers = 6
+    module, changed = scheduled(ordered(layers), 512)
+    assert changed
+    place = {one.name: n for n, one in enumerate(module.schedule[module.entry])}
+    for n in range(layers):
+        dot = f".{n}" if n else ""
+        start, end = place[f"all-reduce-start{dot}"], place[f"all-reduce-done{dot}"]
+        assert start < place[f"h{n}"] < end
+        assert end < place[f"e{n}"]
+        if n:
+            assert place[f"h{n - 1}"] < start
+    for one in module.entry.instructions:
+        if one.name.startswith("h") and one.name != "h0":
+            assert [before.opcode for before in one.control_predecessors] == [START]
+
+
+def test_no_limit_of_memory_ends_an_ordered_pair() -> None:
+    # All begin before the first product, of 24 operands of 4 MB each, and end after the last.
+    layers = 24
+    lines = ["ENTRY main { x = f32[#,#] parameter(0)"]
+    for n in range(layers):
+        after = f", control-predecessors={{g{n - 1}}}" if n else ""
+        lines.append(f"  n{n} = f32[#,#] kernel(x, x), kind=kLoop, calls=join{after}")
+        lines.append(f"  g{n} = f32[#,#] all-reduce(n{n}), replica_groups={{}}, to_apply=add")
+    lines.append(
+        "  w = f32[#,#] kernel(x), kind=kOutput, calls=square, "
+        f"control-predecessors={{g{layers - 1}}}"
+    )
+    for n in range(layers):
+        lines.append(f"  e{n} = f32[#,#] opt-barrier(g{n}), control-predecessors={{w}}")
+    names = ", ".join(f"e{n}" for n in range(layers))
+    shapes = ", ".join(["f32[#,#]"] * (layers + 1))
+    body = "\n".join([*lines, f"  ROOT r = ({shapes}) tuple({names}, w) }}"])
+    module, changed = scheduled(body, 1024)
+    assert changed
+    order = [one.opcode for one in module.schedule[module.entry] if one.opcode in (START, DONE)]
+    assert order == [START] * layers + [DONE] * layers

@@ -7,6 +7,8 @@ do not count, nor does the configuration of calls of the host's functions: it ha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.fingerprint import fingerprint
@@ -15,18 +17,16 @@ from ingot.semantics.custom_calls import CONFIG
 
 
 def digest_of(module: Module) -> str:
-    """Return the digest of a module, which is as before afterwards."""
-    hidden = {
-        one: one.extra.pop(CONFIG)
-        for computation in (module.entry, *module.computations.values())
-        for one in computation.instructions
-        if CONFIG in one.extra and calls_host(one)
-    }
-    try:
-        return fingerprint(module)
-    finally:
-        for one, config in hidden.items():
-            one.extra[CONFIG] = config
+    """Return the digest of a module."""
+    return fingerprint(module, _without_addresses)
+
+
+def _without_addresses(instruction: Instruction) -> Mapping[str, str]:
+    """Return the attributes kept as text, but not the configuration of a call of the host."""
+    extra = instruction.extra
+    if CONFIG not in extra or not calls_host(instruction):
+        return extra
+    return {name: value for name, value in extra.items() if name != CONFIG}
 
 
 def calls_host(instruction: Instruction) -> bool:

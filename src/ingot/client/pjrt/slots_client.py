@@ -26,7 +26,7 @@ from ingot.runtime.cuda.devices import Device as Gpu
 from ingot.runtime.cuda.devices import device, device_count
 from ingot.runtime.native import allocator_statistics, machine_memory
 from ingot.semantics.device_groups import MOST_DEVICES
-from ingot.support import xla_flags
+from ingot.support.xla_flags import current_xla_flags
 
 _OLDEST_STABLEHLO = (0, 9, 0)
 _MAX_DEVICES = 1024
@@ -218,7 +218,7 @@ def _limit(args: Any, limit: int) -> None:
 
 def _own_devices(options: dict[str, Attribute], most: int = _MAX_DEVICES) -> tuple[int, bool]:
     """Return the number of devices, `most` at most, and whether long programs are queued."""
-    count = options.get("num_devices", xla_flags.current().force_host_platform_device_count)
+    count = options.get("num_devices", current_xla_flags().force_host_platform_device_count)
     if not isinstance(count, int) or not 1 <= count <= most:
         raise PjrtError(INVALID_ARGUMENT, f"num_devices is {count}, not 1 to {most}")
     return count, bool(options.get("asynchronous", True))

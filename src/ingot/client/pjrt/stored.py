@@ -19,8 +19,7 @@ from ingot.client.pjrt.serialize import read_source
 from ingot.llvm.target import TargetSpec
 from ingot.support.collector import importing
 from ingot.support.records import replace
-from ingot.support.xla_flags import XlaFlags, override
-from ingot.support.xla_flags import current as current_xla_flags
+from ingot.support.xla_flags import XlaFlags, current_xla_flags, override
 
 if TYPE_CHECKING:
     from ingot.client.gpu_executable import GpuExecutable

@@ -20,6 +20,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import NO_ATTRIBUTES, find
 from ingot.hlo.opset.control import ConditionalAttributes, WhileAttributes
 from ingot.hlo.shape import Shape
+from ingot.semantics.custom_calls import ORDER
 
 
 def _while(site: Site) -> Results:
@@ -107,15 +108,32 @@ def _async_start(site: Site) -> Results:
 
 
 def _async_done(site: Site) -> Results:
-    return results_of(site, site.operands[0])
+    """Return the future's values, behind a barrier if a note about an order names the pair.
+
+    What notes say of the end then holds for the barrier; what they say of the start, for the op.
+    """
+    (value,) = site.operands
+    (future,) = site.op.operands
+    uses = [use for one in (future, *site.op.results) for use in one.uses]
+    is_ordered = any(_is_order(use.owner.operation) for use in uses)
+    return results_of(site, _barrier(site, value) if is_ordered else value)
+
+
+def _is_order(operation: Any) -> bool:
+    if operation.name != "stablehlo.custom_call":
+        return False
+    return operation.attributes["call_target_name"].value == ORDER
 
 
 def _optimization_barrier(site: Site) -> Results:
     """HLO's barrier has one operand: several are a tuple."""
     if len(site.operands) == 1:
         return site.add(find("opt-barrier"))
-    state = site.tuple_of(site.operands)
-    return results_of(site, site.emit(find("opt-barrier"), (state,), NO_ATTRIBUTES, state.shape))
+    return results_of(site, _barrier(site, site.tuple_of(site.operands)))
+
+
+def _barrier(site: Site, value: Instruction) -> Instruction:
+    return site.emit(find("opt-barrier"), (value,), NO_ATTRIBUTES, value.shape)
 
 
 def _composite(site: Site) -> Results:

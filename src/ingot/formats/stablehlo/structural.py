@@ -15,7 +15,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.opdef import find
 from ingot.hlo.opset.structural import CustomCallAttributes
 from ingot.hlo.shape import Layout, Shape
-from ingot.semantics.custom_calls import NOTES, ORDER, set_config
+from ingot.semantics.custom_calls import NOTES, set_config
 
 # MLIR's api_version -> HLO's; 1 is HLO's default, which is not written.
 _API_VERSIONS = {
@@ -37,8 +37,6 @@ def _custom_call(site: Site) -> Results:
         return ragged_all_to_all(site)
     if target == "shape_assertion":
         return shape_assertion(site)
-    if target == ORDER and _is_about_async(site):
-        return []
     version = given["api_version"].value if "api_version" in given else 1
     side_effect = "has_side_effect" in given and given["has_side_effect"].value
     attributes = CustomCallAttributes(
@@ -57,18 +55,6 @@ def _custom_call(site: Site) -> Results:
     if placement:
         made.extra["sharding"] = placement
     return site.elements(made)
-
-
-def _is_about_async(site: Site) -> bool:
-    """Whether a note about an order names a start or a done.
-
-    Both are one op here. It is made a pair again where devices are of several processes, and the
-    scheduler lets that overlap with as much as possible: an order of the whole op would prevent it.
-    """
-    owners = (
-        getattr(getattr(one.owner, "operation", None), "name", "") for one in site.op.operands
-    )
-    return not {"stablehlo.async_start", "stablehlo.async_done"}.isdisjoint(owners)
 
 
 def _mhlo_attributes(given: Any) -> dict[str, Any]:

@@ -25,7 +25,8 @@ from ingot.frontends.jax.dlpack import install_dlpack
 from ingot.frontends.jax.ffi import install_handlers
 from ingot.frontends.jax.lowerings import install_lowerings
 from ingot.frontends.jax.platforms import NAME, platforms
-from ingot.support import flags, xla_flags
+from ingot.support import flags
+from ingot.support.xla_flags import current_xla_flags
 
 _PRIORITY = -50
 """Below JAX's own cpu (0)."""
@@ -41,7 +42,7 @@ def device_options() -> dict[str, int | bool | str]:
     """Return the options of the client, which are those of JAX's own CPU."""
     bridge = _bridge()
     wanted = int(bridge.num_cpu_devices.value)
-    default = xla_flags.current().force_host_platform_device_count
+    default = current_xla_flags().force_host_platform_device_count
     coordinator = importlib.import_module("jax._src.distributed").global_state.coordinator_address
     collectives = importlib.import_module("jax").config.jax_cpu_collectives_implementation
     return {

@@ -39,9 +39,9 @@ from ingot.frontends.tensorflow.specialisation import (
 )
 from ingot.frontends.tensorflow.variables import NOT_NUMBERS
 from ingot.hlo.module import Module
-from ingot.support import xla_flags
 from ingot.support.collector import collector_paused, importing
 from ingot.support.diagnostics import Diagnostic, ExecutionError, UnsupportedError, VerifyError
+from ingot.support.xla_flags import current_xla_flags
 
 _ARGUMENT_HINT = "call the tf.function itself, which traces anew for new shapes"
 _MOST_RANKS = 6
@@ -339,7 +339,7 @@ def compile_with_ingot(
     shapes = made.parameter_shapes
     if not stored_name or arguments.computed or not arguments.fit(made):
         return compile_module(made, is_final=True)
-    compiled = find_or_compile(made, "cpu", xla_flags.current())
+    compiled = find_or_compile(made, "cpu", current_xla_flags())
     stored_programs.keep(stored_name, compiled, shapes)
     return compiled
 

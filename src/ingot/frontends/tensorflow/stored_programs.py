@@ -40,7 +40,7 @@ from ingot.hlo.shape import Shape
 from ingot.llvm.target import TargetSpec
 from ingot.support.records import record, replace
 from ingot.support.sources import sources_stamp
-from ingot.support.xla_flags import current as current_xla_flags
+from ingot.support.xla_flags import current_xla_flags
 
 SOURCES = ("frontends/building", "frontends/tensorflow")
 """The packages that decide what a graph is lowered to."""

@@ -17,6 +17,7 @@ Example:
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ingot.hlo.computation import Computation
@@ -26,20 +27,34 @@ from ingot.hlo.module import Module
 from ingot.hlo.opdef import NO_ATTRIBUTES
 
 Known = dict[Computation, str]
+ExtraOf = Callable[[Instruction], Mapping[str, str]]
 
 
-def fingerprint(module: Module) -> str:
-    """Return the hash of a module, unreachable computations included, as 32 hex digits."""
+def _all_extra(instruction: Instruction) -> Mapping[str, str]:
+    return instruction.extra
+
+
+def fingerprint(module: Module, extra_of: ExtraOf = _all_extra) -> str:
+    """Return the hash of a module, unreachable computations included, as 32 hex digits.
+
+    `extra_of` returns the attributes of an instruction that are kept as text and that count.
+    """
     known: Known = {}
-    parts = [fingerprint_computation(module.entry, known)]
-    parts += sorted(fingerprint_computation(c, known) for c in module.computations.values())
+    parts = [fingerprint_computation(module.entry, known, extra_of)]
+    held = module.computations.values()
+    parts += sorted(fingerprint_computation(each, known, extra_of) for each in held)
     parts.append(repr(module.aliases))
-    parts.append(repr(sorted(module.extra.items())))
+    parts.append(_text(module.extra))
     return _digest("\n".join(parts))
 
 
-def fingerprint_computation(computation: Computation, known: Known | None = None) -> str:
-    """Return the hash of a computation and its callees; `known` holds those already hashed."""
+def fingerprint_computation(
+    computation: Computation, known: Known | None = None, extra_of: ExtraOf = _all_extra
+) -> str:
+    """Return the hash of a computation and its callees.
+
+    `known` holds those already hashed; `extra_of` is as for `fingerprint`.
+    """
     known = {} if known is None else known
     stack = [computation]
     while stack:
@@ -49,17 +64,18 @@ def fingerprint_computation(computation: Computation, known: Known | None = None
             continue
         item = stack.pop()
         if item not in known:
-            known[item] = _fingerprint(item, known)
+            known[item] = _fingerprint(item, known, extra_of)
     return known[computation]
 
 
-def _fingerprint(computation: Computation, known: Known) -> str:
+def _fingerprint(computation: Computation, known: Known, extra_of: ExtraOf) -> str:
     """Return the hash of a computation whose callees are `known`."""
     numbers: dict[Instruction, int] = {}
     lines: list[str] = []
     for number, instruction in enumerate(_order(computation)):
         numbers[instruction] = number
-        lines.append(_line(instruction, numbers, known))
+        extra = extra_of(instruction) if instruction.extra else instruction.extra
+        lines.append(_line(instruction, numbers, known) + (_text(extra) if extra else ""))
     lines.append(f"root {numbers[computation.root]}")
     return _digest("\n".join(lines))
 
@@ -126,14 +142,16 @@ def _line(instruction: Instruction, numbers: dict[Instruction, int], known: Know
         text += ";".join(values)
     if instruction.control_predecessors:
         text += f" after {sorted(numbers[p] for p in instruction.control_predecessors)}"
-    if instruction.extra:
-        text += repr(sorted(instruction.extra.items()))
     return text
+
+
+def _text(extra: Mapping[str, str]) -> str:
+    return repr(sorted(extra.items()))
 
 
 def _value(value: Any, known: Known) -> str:
     if isinstance(value, Computation):
-        return fingerprint_computation(value, known)
+        return known[value]
     if isinstance(value, Literal):
         return _literal(value)
     if isinstance(value, tuple):

@@ -8,12 +8,16 @@ the one order that every such pass has: callees before callers, operands before 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from typing import TypeVar
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.support.records import record
+
+Result = TypeVar("Result")
 
 
 @record
@@ -46,13 +50,9 @@ class Expander(OpPass):
     def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
         """Replace an op, unless it stays."""
         computation = op.computation
-        count = len(computation)
-        made = self.expand(op, Builder(computation, op.metadata), module)
+        made = in_order(op, lambda: self.expand(op, Builder(computation, op.metadata), module))
         if made is op:
             return False
-        if op.control_predecessors:
-            for item in computation.instructions[count:]:
-                item.run_after(op.control_predecessors)
         computation.transfer_control_deps(op, made)
         computation.replace_all_uses(op, made)
         if not op.users:
@@ -65,3 +65,16 @@ class Expander(OpPass):
     @abstractmethod
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the replacement of `op`; `op` itself when it stays."""
+
+
+def in_order(op: Instruction, rewrite: Callable[[], Result]) -> Result:
+    """Rewrite an op; all that is made for it runs after its control predecessors."""
+    computation, before = op.computation, op.control_predecessors
+    if not before:
+        return rewrite()
+    known = set(computation.instructions)
+    made = rewrite()
+    for item in computation.instructions:
+        if item not in known:
+            item.run_after((*dict.fromkeys((*item.control_predecessors, *before)),))
+    return made

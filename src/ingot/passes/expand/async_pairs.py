@@ -4,6 +4,10 @@
 The start becomes the tuple that it declares: operands, the value (computed at once), unused
 contexts; update becomes its operand, done the value. The simplifier then removes the tuple.
 
+Control dependencies of the start become those of the op that it runs. If there are any, or if the
+done has some, the value passes a barrier, which takes those of the done
+(`foreign_calls.ends_at_barrier`).
+
 Source: xla/hlo/transforms/collectives/convert_async_collectives_to_sync.cc.
 """
 
@@ -48,8 +52,10 @@ class AsyncToSync(Expander):
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the synchronous form."""
         if op.opcode in _ELEMENT:
-            index = _ELEMENT[op.opcode]
-            return op.operands[0] if index is None else build.element_of(op.operands[0], index)
+            (state,), index = op.operands, _ELEMENT[op.opcode]
+            value = state if index is None else build.element_of(state, index)
+            is_pair = op.opcode != "async-update" and (op.is_ordered or state.is_ordered)
+            return build.emit("opt-barrier", value) if is_pair else value
         if op.opcode == "all-reduce-start":
             return _synchronous(op, "all-reduce", op.shape)
         if op.opcode == "copy-start":

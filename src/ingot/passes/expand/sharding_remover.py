@@ -15,10 +15,13 @@ from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.semantics.custom_calls import ORDER, is_annotation, is_note
+from ingot.semantics.foreign_calls import ends_at_barrier
 from ingot.support.records import record
 
 _NOT_RUN = ops_with(Trait.LEAF, also=("tuple",))
 """Ops that have no time at which they run."""
+_CHANGES = ops_with(Trait.RESHAPE_LIKE, also=("convert",))
+"""Ops between a collective of the runtime and the value that the program asked for."""
 
 
 @record
@@ -47,14 +50,25 @@ class ShardingRemover(Pass):
 def keep_order(note: Instruction) -> None:
     """Let the second operand of a note about an order run after the first.
 
-    Nothing is done if one of them does not run, or if the first needs the second.
+    Nothing is done if one of them does not run, or if the first needs the second. Of a collective
+    the second operand is the start, and so is the first if a barrier is its end.
     """
     if note.attributes.custom_call_target != ORDER or len(note.operands) != 2:
         return
     before, after = map(_made_by, note.operands)
+    begun, after = _exchange(before), _exchange(after) or after
+    if begun is not None and ends_at_barrier(begun):
+        before = begun
     if before.opcode in _NOT_RUN or after.opcode in _NOT_RUN or comes_before(after, [before]):
         return
     after.run_after((*dict.fromkeys((*after.control_predecessors, before)),))
+
+
+def _exchange(value: Instruction) -> Instruction | None:
+    """Return the collective whose result a value is, but for its type or dimensions."""
+    while value.opcode in _CHANGES:
+        (value,) = value.operands
+    return value if value.has(Trait.EXCHANGE) else None
 
 
 def _made_by(value: Instruction) -> Instruction:

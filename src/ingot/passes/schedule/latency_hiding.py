@@ -9,6 +9,10 @@ becomes a pair: `async-start` where it stood, `async-done` before that reader.
 Data in flight needs memory. If it would be too much, a collective waits for the oldest one that
 is; and where the new order still needs much more memory than the old one, that stays.
 
+If the program orders the start and the end of a collective apart (a barrier is its end), these
+orders hold for the pair: what must run after the collective waits for its start alone, what the
+barrier must run after comes before its `async-done`, and no limit of memory ends it earlier.
+
 Invariants: collectives keep their order on all devices, since nothing but the program decides it;
 who overwrites an operand comes after the `async-done`.
 
@@ -36,7 +40,7 @@ from ingot.hlo.shape import Shape
 from ingot.passes.schedule.problem import Problem, problems_of, typical
 from ingot.passes.schedule.scheduler import SCHEDULED
 from ingot.semantics.device_groups import grid_of
-from ingot.semantics.foreign_calls import CONTEXT, DONE, START
+from ingot.semantics.foreign_calls import CONTEXT, DONE, START, ends_at_barrier
 from ingot.support.records import record
 
 if TYPE_CHECKING:
@@ -103,7 +107,8 @@ def _hidden(problem: Problem, estimates: Estimates) -> _Order | None:
             return None
         if problem.peak(instructions, _held(problem, order)) <= before + growth:
             return order
-    return None
+    asked = _Order(tuple(problem.taken), _ends(problem.taken, constraints, estimates, 0.0))
+    return asked if asked.ends else None
 
 
 def _held(problem: Problem, order: _Order) -> dict[Instruction, list[Value]]:
@@ -130,8 +135,11 @@ class _Constraints:
                     self.missing[writer] += 1
                     self._await(reader, writer)
         for one in problem.taken:
-            for operand in (*one.operands, *one.control_predecessors):
+            for operand in one.operands:
                 self._await(operand, one)
+            for before in one.control_predecessors:
+                if not ends_at_barrier(before):
+                    self._await(before, one)
 
     def _await(self, first: Instruction, then: Instruction) -> None:
         if first.has(Trait.EXCHANGE):
@@ -196,7 +204,7 @@ def _ends(
     under_way = deque[tuple[Instruction, int]]()
     total = 0
     for number, one in enumerate(order):
-        if not one.has(Trait.EXCHANGE):
+        if not one.has(Trait.EXCHANGE) or ends_at_barrier(one):
             continue
         size = sum(typical(operand.shape.bytes) for operand in one.operands)
         total += size
@@ -250,5 +258,7 @@ def _pair(op: Instruction) -> tuple[Instruction, Instruction]:
     )
     start.run_after(op.control_predecessors)
     op.run_after(())
+    if ends_at_barrier(op):
+        computation.transfer_control_deps(op, start)
     computation.substitute(op, done)
     return start, done

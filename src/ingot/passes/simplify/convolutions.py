@@ -21,7 +21,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
-from ingot.hlo.rewrite.op_pass import OpPass
+from ingot.hlo.rewrite.op_pass import OpPass, in_order
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.window import Window
 from ingot.passes.simplify.whole_images import product_of_whole_image
@@ -38,7 +38,7 @@ class ConvolutionCanonicalizer(OpPass):
 
     def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
         """Canonicalize a convolution."""
-        return not op.control_predecessors and _canonicalize(op)
+        return in_order(op, lambda: _canonicalize(op))
 
 
 def _canonicalize(convolution: Instruction) -> bool:

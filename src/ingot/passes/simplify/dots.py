@@ -13,6 +13,7 @@ algebraic_simplifier.cc.
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import accumulate
 
 from ingot.hlo import dim
@@ -25,7 +26,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.hlo.rewrite.licence import Fp
-from ingot.hlo.rewrite.op_pass import OpPass
+from ingot.hlo.rewrite.op_pass import OpPass, in_order
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.llvm.machine_model import L1_BYTES, L2_BYTES, L3_BYTES
 from ingot.support.records import record
@@ -143,8 +144,7 @@ class DotCanonicalizer(Pass):
         changed = False
         for computation in module.post_order():
             for dot in [i for i in computation.post_order() if i.opcode == "dot"]:
-                if not dot.control_predecessors:
-                    changed = _canonicalize(dot) or changed
+                changed = in_order(dot, partial(_canonicalize, dot)) or changed
             for transpose in [i for i in computation.post_order() if i.opcode == "transpose"]:
                 changed = _swap(transpose) or changed
         return changed
@@ -308,13 +308,13 @@ class DotStrengthReduction(OpPass):
         """Replace a dot that is no work for a contraction."""
         if context.fp < Fp.CONTRACT or op.shape.dtype.is_complex or not _is_weak(op):
             return False
-        op.computation.replace(op, _product(op))
+        op.computation.replace(op, in_order(op, lambda: _product(op)))
         return True
 
 
 def _is_weak(dot: Instruction) -> bool:
     """Whether elements of the operands are used too rarely for a matrix product to pay."""
-    if dot.control_predecessors or not _IGNORED_EXTRA.issuperset(dot.extra):
+    if not _IGNORED_EXTRA.issuperset(dot.extra):
         return False
     lhs, rhs = (side.folded() for side in sides_of(dot))
     if all(size == 1 for size in lhs.sizes(lhs.contracting)):

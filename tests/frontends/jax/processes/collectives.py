@@ -6,6 +6,7 @@ Called with the number of this process, how many there are, and the coordinator'
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -13,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.experimental import multihost_utils
+from jax._src.lax import parallel
+from jax.experimental import control_deps, multihost_utils
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 P = PartitionSpec
@@ -50,13 +52,15 @@ def devices() -> None:
 
 
 def partitioned() -> None:
-    """Sums over all devices, small ones and large ones that exchange parts and read memory."""
+    """Sums over all devices: small ones; large ones that exchange parts, over their operands."""
     for rows in (1, 40_000):
         x = np.arange(DEVICES * rows * 3, dtype=np.float32).reshape(-1, 3) % 7
         total = jax.jit(lambda x: (2 * x).sum(), out_shardings=NamedSharding(MESH, P()))
         assert float(total(spread(x))) == 2 * x.sum()
         product = jax.jit(lambda x: x.T @ x, out_shardings=NamedSharding(MESH, P()))
         np.testing.assert_array_equal(np.asarray(product(spread(x))), x.T @ x)
+    wide = np.arange(DEVICES * 5 * 301, dtype=np.float32).reshape(-1, 301) % 7
+    np.testing.assert_array_equal(np.asarray(product(spread(wide))), wide.T @ wide)
 
 
 def by_hand() -> None:
@@ -115,6 +119,39 @@ def ragged() -> None:
     np.testing.assert_array_equal(gathered(found), wanted)
 
 
+def ordered() -> None:
+    """The weights of a layer are gathered while the layer before it runs, and not earlier."""
+    layers, size = 3, 64 * DEVICES
+    rows = np.arange(DEVICES * 8 * size, dtype=np.float32).reshape(-1, size) % 5
+    weights = np.arange(layers * size * size, dtype=np.float32).reshape(layers, size, size) % 3 - 1
+
+    def local(x: jax.Array, parts: jax.Array) -> jax.Array:
+        order: list[Any] = []
+        for n in range(layers):
+            started = parallel.all_gather_start(parts[n], "x", tiled=True)
+            whole = started.done()
+            order += [started.x, *([x] if n else []), whole]
+            x = x @ whole
+        control_deps.schedule(order)
+        return x
+
+    shard = jax.shard_map(
+        local, mesh=MESH, in_specs=(P("x"), P(None, "x")), out_specs=P("x"), check_vma=False
+    )
+    parts = jax.make_array_from_callback(
+        weights.shape, NamedSharding(MESH, P(None, "x")), lambda part: weights[part]
+    )
+    compiled = jax.jit(shard).lower(spread(rows), parts).compile()
+    wanted = rows.astype(np.float64)
+    for each in weights.astype(np.float64):
+        wanted = wanted @ each
+    found = gathered(compiled(spread(rows), parts))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max())
+    text = str(compiled.as_text())
+    made = re.findall(r"^  (?:ROOT )?%(dot|all-gather(?!-done))", text[text.index("ENTRY") :], re.M)
+    assert made == ["all-gather", "all-gather", "dot", "all-gather", "dot", "dot"], text
+
+
 def training() -> None:
     """A loop with a collective in it, donated arguments: the losses of one device."""
     key = jax.random.key(0)
@@ -156,7 +193,7 @@ def others_only() -> None:
         assert not doubled.addressable_shards
 
 
-for check in (devices, partitioned, by_hand, ragged, training, others_only):
+for check in (devices, partitioned, by_hand, ragged, ordered, training, others_only):
     check()
 multihost_utils.sync_global_devices("end")
 print("done")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import random
 import threading
@@ -539,3 +540,56 @@ def test_sums_of_16_bit_floats_are_rounded_once(element: str, opcode: str) -> No
     check(text, inputs)
     found, *_ = ingot.compile(ingot.parse_hlo(text)).execute_replicated(inputs)
     assert float(np.float32(np.ravel(found)[0])) > 1
+
+
+@pytest.mark.parametrize(
+    ("element", "size", "devices", "is_over"),
+    [
+        ("f32", 65_536, 2, False),
+        ("f32", 65_537, 2, True),
+        ("f64", 40_009, 3, True),
+        ("f32", 30_011, 5, True),
+        ("bf16", 140_003, 2, True),
+    ],
+)
+def test_a_large_all_reduce_writes_over_its_operand(
+    element: str, size: int, devices: int, is_over: bool
+) -> None:
+    kind = f"{element}[{size}]"
+    text, inputs = one_each(
+        f"""made = {kind} negate(x)
+        sum = {kind} all-reduce(made), replica_groups={{}}, to_apply=add
+        ROOT r = {kind} multiply(sum, sum)""",
+        element, (size,), (devices, 1),
+    )  # fmt: skip
+    numbers = np.random.default_rng(size)
+    inputs = [[numbers.standard_normal(size).astype(array.dtype)] for (array,) in inputs]
+    total = functools.reduce(np.add, [-array for (array,) in inputs])
+    executable = ingot.compile(text)
+    for found in (
+        executable.execute_replicated(inputs),
+        run_as_processes(executable, inputs, [n % 2 for n in range(devices)]),
+    ):
+        for each in found:
+            np.testing.assert_array_equal(np.asarray(each), total * total)
+    module, slice_of = executable.module, executable.assignment.slice_of
+    (reduced,) = [one for one in module.entry.instructions if one.opcode == "all-reduce"]
+    assert (slice_of(reduced) == slice_of(reduced.operands[0])) == is_over
+
+
+@pytest.mark.parametrize("body", [
+    "ROOT r = KIND all-reduce(x), replica_groups={}, to_apply=add",
+    """made = KIND negate(x)
+    sum = KIND all-reduce(made), replica_groups={}, to_apply=add
+    ROOT r = (KIND, KIND) tuple(sum, made)""",
+    """sum = KIND all-reduce(x), replica_groups={}, to_apply=add
+    ROOT r = KIND all-reduce(sum), replica_groups={}, to_apply=add""",
+])  # fmt: skip
+def test_a_large_all_reduce_spares_arguments_and_what_is_read_later(body: str) -> None:
+    size = 70_001
+    text, inputs = one_each(body.replace("KIND", f"f32[{size}]"), "f32", (size,), (3, 1))
+    before = [[np.copy(array) for array in row] for row in inputs]
+    check(text, inputs)
+    for row, kept in zip(inputs, before, strict=True):
+        for array, copy in zip(row, kept, strict=True):
+            np.testing.assert_array_equal(array, copy)

@@ -5,6 +5,8 @@ An operand is `outer` steps; of each step a taker gets `part` bytes, which begin
 bytes after the step. In the result the parts lie side by side: a step there is as long as all parts
 that are taken; or they are folded, and it is as long as one. Only of an all-reduce, which is one
 step, the last part may be shorter.
+
+The result of an all-reduce of which each device folds a part may lie in the operand's memory.
 """
 
 from __future__ import annotations
@@ -177,18 +179,34 @@ class Part(Struct):
 
 @native
 def fold_parts(visit: Visit, parts: Structs[Part], count: i64) -> None:
-    """Fold parts into the result, block by block, so that blocks stay in cache between folds."""
+    """Fold parts into the result, block by block, so that blocks stay in cache between folds.
+
+    This device's part may lie where the result goes. A block of it is kept if others come before.
+    """
     combine = visit.site.combine
+    kept = Array[i64].on_stack(_BLOCK_BYTES // 8)
     for index in range(0, visit.outer):
         target = visit.target + index * visit.target_step
         done: i64 = 0
         while done < visit.own:
             left = visit.own - done
             size = left if left < _BLOCK_BYTES else i64(_BLOCK_BYTES)
-            first = parts[0].data + (index * parts[0].step + done)
-            second = parts[1].data + (index * parts[1].step + done)
+            for number in range(2, count):
+                if block_of(parts[number], index, done) == target + done:
+                    memcpy(kept, target + done, size)
+            first = block_of(parts[0], index, done)
+            second = block_of(parts[1], index, done)
             combine(target + done, first, second, size)
             for number in range(2, count):
-                other = parts[number].data + (index * parts[number].step + done)
-                combine(target + done, target + done, other, size)
+                other = block_of(parts[number], index, done)
+                if other == target + done:
+                    combine(target + done, target + done, kept, size)
+                else:
+                    combine(target + done, target + done, other, size)
             done += size
+
+
+@inlined
+def block_of(part: Part, index: i64, done: i64) -> Pointer:
+    """Return where a part's block begins: `done` bytes after the beginning of step `index`."""
+    return part.data + (index * part.step + done)
