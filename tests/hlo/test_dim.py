@@ -42,6 +42,15 @@ def test_division_and_remainder(size: int | Dim, by: int, values: dict[str, int]
     assert evaluate(dim.mod(size, by), values) == number % by
 
 
+def test_a_size_rounded_down_is_not_larger() -> None:
+    n = Dim.symbol("n")
+    rounded = dim.floordiv(n, 4) * 4
+    assert dim.minimum(rounded, n) is rounded
+    assert dim.maximum(n, rounded) is n
+    assert dim.minimum(rounded, n + 3) is rounded
+    assert dim.minimum(dim.floordiv(n, 4) * 5, n) not in (n, dim.floordiv(n, 4) * 5)
+
+
 @given(_SIZES, _SIZES, _VALUES)
 def test_minimum_and_maximum(left: int | Dim, right: int | Dim, values: dict[str, int]) -> None:
     a, b = evaluate(left, values), evaluate(right, values)

@@ -329,7 +329,12 @@ def maximum(left: int | Dim, right: int | Dim) -> int | Dim:
 
 
 def _is_at_least(size: int | Dim, other: int | Dim) -> bool:
-    """Whether a size is obviously >= another: as a sum with it, or as a maximum of such sizes."""
+    """Whether a size is obviously >= another.
+
+    It is a sum with the other, a maximum of such sizes, or the other is one rounded down.
+    """
+    while (rounded := _rounded_down(other)) is not None:
+        other = rounded
     pending = [size]
     while pending:
         found = pending.pop()
@@ -339,6 +344,16 @@ def _is_at_least(size: int | Dim, other: int | Dim) -> bool:
         if atom is not None and atom.function == "max":
             pending += [atom.left, atom.right]
     return False
+
+
+def _rounded_down(size: int | Dim) -> int | Dim | None:
+    """Return x of a size that is c (x // c), else None."""
+    if isinstance(size, int) or len(size.terms) > 1:
+        return None
+    ((key, value),) = size.terms
+    (atom, *others) = key
+    is_rounded = not others and atom.function == "floordiv" and atom.right == value
+    return atom.left if is_rounded else None
 
 
 def greatest(sizes: Iterable[int | Dim]) -> int | Dim:
@@ -385,8 +400,9 @@ def minimum(left: int | Dim, right: int | Dim) -> int | Dim:
     """Return the smaller of two sizes."""
     if isinstance(left, int) and isinstance(right, int):
         return min(left, right)
-    if left is right or left == right:
-        return left
+    for one, other in ((left, right), (right, left)):
+        if _is_at_least(other, one):
+            return one
     first, second = sorted((left, right), key=str)
     return _function("min", first, second)
 

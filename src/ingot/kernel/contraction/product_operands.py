@@ -165,10 +165,15 @@ def _from_start(operand: Expr, found: Operand, axes: tuple[Axis, Axis, Axis]) ->
     """Return an operand as it would be if it began with its buffer."""
     if found.first is None:
         return operand
-    if operand.op == "convert":
-        return make("convert", operand.dtype, (_from_start(operand.args[0], found, axes),))
+    types: list[DType] = []
+    while operand.op == "convert":
+        types.append(operand.dtype)
+        (operand,) = operand.args
     steps = (found.batch, found.free, found.inner)
-    return make("load", operand.dtype, (), Access(found.buffer, linear(axes, steps)))
+    made = make("load", operand.dtype, (), Access(found.buffer, linear(axes, steps)))
+    for dtype in reversed(types):
+        made = make("convert", dtype, (made,))
+    return made
 
 
 def _operand(kernel: ContractionKernel, operand: Expr, free: Axis) -> Operand | None:

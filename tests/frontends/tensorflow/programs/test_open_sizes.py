@@ -250,3 +250,25 @@ def test_square_roots(dims):
         return [root(random.normal(size=size) + 2 * size[-1] * np.eye(size[-1])) for size in sizes]
 
     check(program)
+
+
+SIGNALS = {
+    "frames": lambda x: tf.signal.frame(x, 10, 4),
+    "padded frames": lambda x: tf.signal.frame(x, 10, 4, pad_end=True),
+    "there and back": lambda x: tf.signal.inverse_stft(
+        tf.signal.stft(x, 64, 16, fft_length=64), 64, 16
+    ),
+    "parts of a shape": lambda x: tf.reshape(x, tf.concat(tf.split(tf.shape(x), 2)[::-1], 0)),
+}
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_signals_of_any_length_are_one_program(name):
+    def program(jit):
+        signature = [tf.TensorSpec([None, None])]
+        function = tf.function(SIGNALS[name], jit_compile=jit, input_signature=signature)
+        random = np.random.default_rng(0)
+        return [function(random.normal(size=size)) for size in ((1, 200), (3, 301), (2, 64))]
+
+    check(program)
+    assert len(COMPILED) == 1
