@@ -21,6 +21,7 @@ Example:
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -179,6 +180,10 @@ def missing_hint(name: str) -> str:
     return "register it with ingot.register_custom_call_target before compiling"
 
 
+WHOLE_BATCH = "whole_batch"
+"""The attribute of a divided call that says how many matrices all devices have together."""
+_DIVIDED = re.compile(rf"\b{WHOLE_BATCH} = (\d+) : i64")
+
 _targets: dict[str, Target] = {}
 _preparations: list[Callable[[], None]] = []
 _lock = ForkLock()
@@ -228,6 +233,33 @@ def config_text(instruction: Instruction) -> str:
 def set_config(instruction: Instruction, config: str) -> None:
     """Set the `backend_config` to a string."""
     instruction.extra[CONFIG] = json.dumps(config)
+
+
+def whole_batch(instruction: Instruction) -> int | None:
+    """Return how many matrices a call had before its batch was divided; None: it was not.
+
+    What is chosen by the size of a batch is chosen by this, so that the parts on several devices
+    have the bits of the whole.
+    """
+    found = _DIVIDED.search(config_text(instruction))
+    return int(found[1]) if found else None
+
+
+def note_whole_batch(part: Instruction, whole: Instruction) -> None:
+    """Note on a part of a LAPACK call how many matrices the whole call has.
+
+    The first result of each routine has its matrices.
+    """
+    config = config_text(whole)
+    if not whole.attributes.custom_call_target.startswith("lapack_") or _DIVIDED.search(config):
+        return
+    batches = [shape.leaves()[0][1].dims[:-2] for shape in (whole.shape, part.shape)]
+    known = [size for size in batches[0] if isinstance(size, int)]
+    if batches[0] == batches[1] or len(known) < len(batches[0]):
+        return
+    attributes = config.strip()[1:-1].strip()
+    entry = f"{WHOLE_BATCH} = {math.prod(known)} : i64"
+    set_config(part, f"{{{attributes}{', ' * bool(attributes)}{entry}}}")
 
 
 def aliases_of(instruction: Instruction) -> tuple[tuple[int, int], ...]:

@@ -288,3 +288,18 @@ def test_empty_matrices(size: tuple[int, int]) -> None:
     assert (s.size, info.any()) == (0, False)
     np.testing.assert_array_equal(u, np.broadcast_to(np.eye(size[0]), u.shape))
     np.testing.assert_array_equal(vt, np.broadcast_to(np.eye(size[1]), vt.shape))
+
+
+@pytest.mark.parametrize("batch", [BATCH, 1], ids=["in lanes", "one by one"])
+def test_a_part_has_the_bits_of_the_whole(batch: int):
+    """A divided call says how many matrices all parts have."""
+    x = np.random.default_rng(0).normal(size=(BATCH, 5, 5)).astype(np.float32)[:batch]
+    shapes = (("f32", x.shape), ("f32", x.shape[:2]))
+    whole = call("geqrf", "f32", "{}", x, None, *shapes)
+    parts = [("f32", (1, *dims[1:])) for _, dims in shapes]
+    for row in range(batch):
+        part = call(
+            "geqrf", "f32", f"{{whole_batch = {batch} : i64}}", x[row : row + 1], None, *parts
+        )
+        for found, wanted in zip(part, whole, strict=True):
+            np.testing.assert_array_equal(found[0], wanted[row])

@@ -21,7 +21,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
-from ingot.semantics.custom_calls import config_text
+from ingot.semantics.custom_calls import config_text, whole_batch
 from ingot.support.records import record
 
 MOST_ROWS, LEAST_MATRICES = 4, 32
@@ -240,12 +240,15 @@ def _has_many_sides(call: Instruction) -> bool:
 
 
 def _square_matrices(call: Instruction) -> tuple[int, int]:
-    """Return how many square matrices a call has, and their rows; 0 of what is no such."""
+    """Return how many square matrices a call has, and their rows; 0 of what is no such.
+
+    Of a batch that devices share all count.
+    """
     dims = call.operands[0].shape.dims
     known = [size for size in dims if isinstance(size, int)]
     if len(dims) < len("nn") or len(known) < len(dims) or known[-1] != known[-2]:
         return 0, 0
-    return math.prod(known[:-2]), known[-1]
+    return whole_batch(call) or math.prod(known[:-2]), known[-1]
 
 
 def _is_sound(batch: _Batch, routine: _Routine) -> bool:

@@ -35,6 +35,7 @@ from ingot.passes.spmd.sharding import (
     sharding_of,
     undivided_column,
 )
+from ingot.semantics.custom_calls import note_whole_batch
 
 _LINEAR = frozenset(
     {"add", "broadcast", "concatenate", "copy", "negate", "reshape", "reverse", "slice", "subtract",
@@ -167,6 +168,8 @@ class Values:
         made = self.computation.copy_of(op, operands)
         self.computation.set_shape(made, local_shapes(op.shape, division.results))
         self.computation.set_attributes(made, local_attributes(op, made, division))
+        if op.opcode == "custom-call":
+            note_whole_batch(made, op)
         results = division.results
         if summands:
             results = (results[0].of_summands(summands, op.shape.rank),)

@@ -119,6 +119,23 @@ def case_batches_without_communication():
     )  # fmt: skip
 
 
+def case_divided_batches_of_matrices_are_the_bits_of_the_whole():
+    """How many matrices a device has chooses nothing that vectors' signs or sums depend on."""
+    same = []
+    for count, size in ((8, 3), (16, 16), (32, 4), (8, 24)):
+        x = jnp.asarray(np.random.default_rng(0).normal(size=(count, size, size)), jnp.float32)
+        divided = jax.device_put(x, NamedSharding(AUTO, P(("x", "y"))))
+        for function in (
+            lambda x: jnp.linalg.eigh(x + jnp.swapaxes(x, 1, 2)),
+            jnp.linalg.svd,
+            jnp.linalg.qr,
+            lambda x: jnp.linalg.solve(x, x[:, :, :1]),
+        ):
+            pairs = zip(*(jax.tree.leaves(jax.jit(function)(y)) for y in (x, divided)), strict=True)
+            same += [bool((one == other).all()) for one, other in pairs]
+    return same
+
+
 def case_rematerialization_without_communication():
     f = jax.checkpoint(lambda x: jnp.sin(jnp.sin(x) * 2))
     return apart(jax.grad(lambda x: f(x).sum(), 0), put(A, AUTO, "x"))

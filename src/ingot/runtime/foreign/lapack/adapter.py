@@ -42,7 +42,7 @@ from ingot.runtime.foreign.lapack.routines import Routine
 from ingot.runtime.foreign.lapack.vectors import emit_all_finite, emit_exchanges, emit_unpack
 from ingot.runtime.foreign.site import NO_MEMORY, SYMBOL, TOO_LARGE
 from ingot.runtime.records import RUNTIME
-from ingot.semantics.custom_calls import CallSite
+from ingot.semantics.custom_calls import WHOLE_BATCH, CallSite
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import fresh, mutable
 
@@ -405,19 +405,26 @@ class Adapter:
         return self.f.iceildiv(self.batch(), group_size(self.real))
 
     def fits_lanes(self) -> Condition:
-        """Emit whether matrices are small, and enough to be worth a group; by sizes alone."""
+        """Emit whether matrices are small, and enough to be worth a group; by sizes alone.
+
+        Of a batch that devices share the whole counts.
+        """
         f = self.f
         if self.is_complex or self.routine.name not in IN_LANES:
             return False
         most, lanes = f.imax(self.size("m"), self.size("n")), group_size(self.real)
         least = f.iselect(f.ile(most, HALF_ROWS), lanes // 2, lanes)
-        return f.land(f.ile(most, MOST_ROWS), f.ige(self.batch(), least))
+        divided = self.attributes.get(WHOLE_BATCH)
+        count = self.batch() if divided is None else divided.value
+        return f.land(f.ile(most, MOST_ROWS), f.ige(count, least))
 
     def in_lanes(self, first: Index, last: Index) -> None:
         """Emit the work on groups `first` to `last`."""
         f = self.f
         block = self._block(scratch_bytes(f, self.size("m"), self.size("n")))
-        characters = {name: chr(found.value) for name, found in self.attributes.items()}
+        characters = {
+            name: chr(found.value) for name, found in self.attributes.items() if name != WHOLE_BATCH
+        }
         routine = self.routine.name, self.real, self.batch_rank
         matrices = [f.imul(group, group_size(self.real)) for group in (first, last)]
         end = f.imin(matrices[1], self.batch())

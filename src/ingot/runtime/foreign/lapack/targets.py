@@ -64,7 +64,9 @@ def _link(row: Routine, letter: str, call: CallSite) -> LinkedCall:
     why = _misfit(row, letter, call, attributes)
     if why:
         return failing_call(why)
-    read = _attributes_of(row)
+    divided = attributes.get(custom_calls.WHOLE_BATCH)
+    is_divided = divided is not None and divided.type == "i64"
+    read = _attributes_of(row) | ({custom_calls.WHOLE_BATCH} if is_divided else set())
     return _adapter(
         row.name,
         letter,
