@@ -348,12 +348,12 @@ def _is_at_least(size: int | Dim, other: int | Dim) -> bool:
 
 def _rounded_down(size: int | Dim) -> int | Dim | None:
     """Return x of a size that is c (x // c), else None."""
-    if isinstance(size, int) or len(size.terms) > 1:
+    if isinstance(size, int):
         return None
-    ((key, value),) = size.terms
-    (atom, *others) = key
-    is_rounded = not others and atom.function == "floordiv" and atom.right == value
-    return atom.left if is_rounded else None
+    (key, value), *others = size.terms
+    if others or len(key) > 1 or key[0].function != "floordiv" or key[0].right != value:
+        return None
+    return key[0].left
 
 
 def greatest(sizes: Iterable[int | Dim]) -> int | Dim:

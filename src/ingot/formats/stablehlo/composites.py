@@ -9,7 +9,7 @@ rewrite a CHLO op (or a deprecated op of StableHLO) to ops that Ingot reads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from ingot.formats.stablehlo.attributes import integer_of, integers_of
@@ -64,7 +64,7 @@ def native(site: Site, name: str, attributes: dict[str, Any]) -> Results | None:
     if definition.name == "topk":
         return _topk(site, definition, attributes)
     if definition.name == "ragged-dot":
-        return _ragged_dot(site, definition, {key: integers_of(attributes, key) for key in _RAGGED})
+        return _ragged_dot(site, definition, [integers_of(attributes, key) for key in _RAGGED])
     if definition.attributes not in (NoAttributes, AccuracyAttributes):
         return None
     given = definition.attributes()
@@ -90,14 +90,20 @@ def _topk(site: Site, definition: OpDef, attributes: dict[str, Any]) -> Results:
     return site.elements(made)
 
 
-def _ragged_dot(
-    site: Site, definition: OpDef, dims: Mapping[str, tuple[int, ...]]
-) -> Results | None:
+def _ragged_dot(site: Site, definition: OpDef, dims: Sequence[tuple[int, ...]]) -> Results | None:
     """HLO's ragged-dot, by one vector of group sizes; None where each batch has its own.
 
-    CPUs multiply with full precision, whatever precision is asked for.
+    `dims` are those of `_RAGGED`. CPUs multiply with full precision, whatever is asked for.
     """
-    given = RaggedDotAttributes(**dims)
+    lhs_batch, lhs_contracting, rhs_batch, rhs_contracting, ragged, groups = dims
+    given = RaggedDotAttributes(
+        lhs_batch,
+        lhs_contracting,
+        rhs_batch,
+        rhs_contracting,
+        lhs_ragged_dims=ragged,
+        rhs_group_dims=groups,
+    )
     is_taken = site.operands[-1].shape.rank == 1 and _takes(site, definition, given)
     return site.add(definition, given) if is_taken else None
 
@@ -133,7 +139,7 @@ def _chlo_ragged_dot(site: Site) -> Results:
         tuple(numbers.lhs_ragged_dimensions),
         tuple(numbers.rhs_group_dimensions),
     )
-    found = _ragged_dot(site, find("ragged-dot"), dict(zip(_RAGGED, dims, strict=True)))
+    found = _ragged_dot(site, find("ragged-dot"), dims)
     return found if found is not None else _rewritten(site, _CHLO_PASSES)
 
 

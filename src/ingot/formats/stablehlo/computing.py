@@ -44,7 +44,10 @@ def _precision(site: Site) -> tuple[str, ...]:
     return () if all(one == "default" for one in found) else found
 
 
-def dot_dimensions(numbers: Any) -> tuple[tuple[int, ...], ...]:
+_Dims = tuple[int, ...]
+
+
+def dot_dimensions(numbers: Any) -> tuple[_Dims, _Dims, _Dims, _Dims]:
     """Return lhs batch, lhs contracting, rhs batch, rhs contracting dimensions of MLIR's numbers.
 
     That is the order of the fields of `DotAttributes`.

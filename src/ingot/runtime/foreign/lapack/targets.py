@@ -66,7 +66,7 @@ def _link(row: Routine, letter: str, call: CallSite) -> LinkedCall:
         return failing_call(why)
     divided = attributes.get(custom_calls.WHOLE_BATCH)
     is_divided = divided is not None and divided.type == "i64"
-    read = _attributes_of(row) | ({custom_calls.WHOLE_BATCH} if is_divided else set())
+    read = _attributes_of(row) | ({custom_calls.WHOLE_BATCH} if is_divided else set[str]())
     return _adapter(
         row.name,
         letter,
