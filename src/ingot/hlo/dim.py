@@ -351,9 +351,10 @@ def _rounded_down(size: int | Dim) -> int | Dim | None:
     if isinstance(size, int):
         return None
     (key, value), *others = size.terms
-    if others or len(key) > 1 or key[0].function != "floordiv" or key[0].right != value:
+    if others or len(key) != 1:
         return None
-    return key[0].left
+    (atom,) = key
+    return atom.left if atom.function == "floordiv" and atom.right == value else None
 
 
 def greatest(sizes: Iterable[int | Dim]) -> int | Dim:
