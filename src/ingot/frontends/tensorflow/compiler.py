@@ -26,6 +26,7 @@ from ingot.client.compile import find_or_compile
 from ingot.frontends.tensorflow import stored_programs
 from ingot.frontends.tensorflow.binding import Binding, LoweredFunction
 from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, Shape, TensorType
+from ingot.frontends.tensorflow.graph_digest import GraphDigest
 from ingot.frontends.tensorflow.launch import Compiled
 from ingot.frontends.tensorflow.list_rooms import may_lack_room
 from ingot.frontends.tensorflow.specialisation import (
@@ -71,7 +72,7 @@ class FunctionCompiler:
         self._compiler = compiler
         self._is_dropped = self._was_compiled = False
         self._lowered: LoweredFunction | None = None
-        self._digest: stored_programs.GraphDigest | None = None
+        self._digest: GraphDigest | None = None
 
     def find_refusal(self) -> Diagnostic | None:
         """Lower without a call; return why that is refused, None if it is not or a call decides."""
@@ -101,7 +102,7 @@ class FunctionCompiler:
 
     def _is_stored(self, captured: CapturedFunction) -> bool:
         """Whether a process before compiled the function for a call, so that it is not refused."""
-        self._digest = stored_programs.GraphDigest.of(captured, self._binding)
+        self._digest = GraphDigest.of(captured, self._binding)
         return stored_programs.has(self._digest.name)
 
     def _refusal_of_ranks(
@@ -325,7 +326,7 @@ def compile_with_ingot(
     """Find the program on the disk, or lower and compile; the real `Compiler`."""
     digest = arguments.digest
     if digest is None or digest.captured is not captured:
-        digest = stored_programs.GraphDigest.of(captured, binding)
+        digest = GraphDigest.of(captured, binding)
     stored_name = digest.name
     sizes = arguments.sizes
 

@@ -32,7 +32,7 @@ from ingot.support.records import mutable, record
 
 if TYPE_CHECKING:
     from ingot.frontends.tensorflow.binding import LoweredFunction
-    from ingot.frontends.tensorflow.stored_programs import GraphDigest
+    from ingot.frontends.tensorflow.graph_digest import GraphDigest
 
 Ranks = tuple[int, ...]
 Sizes = tuple[tuple[int, ...], ...]

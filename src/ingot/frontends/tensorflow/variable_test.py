@@ -20,6 +20,7 @@ from typing import Any
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.client import stored
 from ingot.frontends.tensorflow import capi
+from ingot.frontends.tensorflow.graph_digest import SOURCES
 from ingot.frontends.tensorflow.launch import Compiled, Launch, VariableInput
 from ingot.frontends.tensorflow.launch_op import PROCESS_MARK, STATEFUL_LAUNCH_OP
 from ingot.frontends.tensorflow.modules import (
@@ -30,7 +31,6 @@ from ingot.frontends.tensorflow.modules import (
     tensorflow,
 )
 from ingot.frontends.tensorflow.specialisation import CallArguments, Key, Sizes
-from ingot.frontends.tensorflow.stored_programs import SOURCES
 from ingot.frontends.tensorflow.variable_access import layout_problem
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ingot.client import stored
-from ingot.frontends.tensorflow import stored_programs
+from ingot.frontends.tensorflow import graph_digest
 from ingot.frontends.tensorflow.binding import Binding, Parameter, Result
 from ingot.frontends.tensorflow.captured import (
     CapturedFunction,
@@ -170,12 +170,12 @@ def named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Programs are stored, whenever the sources changed."""
     monkeypatch.setenv("INGOT_PROGRAM_CACHE", "1")
     monkeypatch.setenv("INGOT_CACHE_DIR", str(tmp_path))
-    for module in (stored_programs, stored):
+    for module in (graph_digest, stored):
         monkeypatch.setattr(module, "sources_stamp", lambda packages: "now")
 
 
 def name_of(captured: CapturedFunction, binding: Binding) -> str:
-    return stored_programs.GraphDigest.of(captured, binding).name
+    return graph_digest.GraphDigest.of(captured, binding).name
 
 
 BINDING = Binding((Parameter(0),), (Result(output=0),))
@@ -242,20 +242,20 @@ def test_a_graph_of_unknown_values_or_large_constants_has_no_name(named: None) -
 
 def test_a_program_is_digested_once(named: None, monkeypatch: pytest.MonkeyPatch) -> None:
     digested: list[CapturedFunction] = []
-    whole = stored_programs._whole
+    whole = graph_digest._whole
 
     def counted(captured: CapturedFunction) -> tuple[Any, ...]:
         digested.append(captured)
         return whole(captured)
 
-    monkeypatch.setattr(stored_programs, "_whole", counted)
+    monkeypatch.setattr(graph_digest, "_whole", counted)
     given, other = function(), function(op="Elu")
     compiles = FunctionCompiler(given, BINDING, compile_with_ingot)
     assert compiles.find_refusal() is None
     compiles.compile(CallArguments(((2, 3),)))
     assert digested == [given]
     # What is compiled is not always what was asked about.
-    arguments = CallArguments(((2, 3),), digest=stored_programs.GraphDigest.of(given, BINDING))
+    arguments = CallArguments(((2, 3),), digest=graph_digest.GraphDigest.of(given, BINDING))
     compile_with_ingot(other, BINDING, "other", arguments)
     assert digested == [given, given, other]
 
@@ -263,14 +263,14 @@ def test_a_program_is_digested_once(named: None, monkeypatch: pytest.MonkeyPatch
 def test_a_digest_has_a_name_for_the_settings_in_force(
     named: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    digest = stored_programs.GraphDigest.of(function(), BINDING)
+    digest = graph_digest.GraphDigest.of(function(), BINDING)
     before = digest.name
     monkeypatch.setenv("INGOT_PASS_FUEL", "100")
     assert digest.name != before
 
 
 def test_a_later_process_finds_programs_and_lowers_nothing(tmp_path: Path) -> None:
-    if not (sources_stamp(stored.SOURCES) and sources_stamp(stored_programs.SOURCES)):
+    if not (sources_stamp(stored.SOURCES) and sources_stamp(graph_digest.SOURCES)):
         pytest.skip("sources changed a moment ago")
     results, programs, (_, texts) = run(tmp_path, 5, 5)
     assert results == pytest.approx(expected(5, 5), rel=1e-5)
