@@ -43,6 +43,7 @@ RELIED_ON = (
     ("jax._src.traceback_util", "register_exclusion"),
     ("jax._src.interpreters.pxla", "MeshComputation.cost_analysis"),
     ("jax._src.interpreters.mlir", "register_lowering"),
+    ("jax._src.core", "is_constant_shape"),
     ("jax._src.lax.lax", "_ragged_dot_general_impl"),
     ("jax._src.lax.lax", "composite"),
     ("jax._src.custom_partitioning", "_custom_partitioning_partition"),

@@ -135,6 +135,21 @@ def case_exported():
     return export.deserialize(program.serialize()).call(*given)
 
 
+def case_exported_with_symbolic_sizes():
+    lhs, rhs = operands()
+    (rows,) = export.symbolic_shape("rows")
+    described = [
+        jax.ShapeDtypeStruct(shape, dtype)
+        for shape, dtype in (
+            ((rows, DEPTH), lhs.dtype),
+            (rhs.shape, rhs.dtype),
+            ((GROUPS,), "int32"),
+        )
+    ]
+    program = export.export(jax.jit(jax.lax.ragged_dot))(*described)
+    return program.call(lhs, rhs, sizes()), program.call(lhs[:9], rhs, sizes())
+
+
 def case_a_group_is_multiplied_by_its_own_rows():
     """What Ingot is given says so: masked rows times an infinity would be NaN."""
     lhs, rhs = operands()
