@@ -105,7 +105,10 @@ class Trained:
             (devices,), ("x",), devices=jax.devices()[:devices], axis_types=(AxisType.Auto,)
         )
         batch, specs = layout(way)
-        place = lambda value, spec: jax.device_put(value, NamedSharding(mesh, spec))  # noqa: E731
+
+        def place(value: Any, spec: Any) -> Any:
+            return jax.device_put(value, NamedSharding(mesh, spec))
+
         self.weights = jax.tree.map(place, weights(), specs)
         draw = np.random.default_rng(1)
         self.words = place(draw.integers(0, WORDS, (sequences, LENGTH + 1)).astype(np.int32), batch)

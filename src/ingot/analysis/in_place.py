@@ -36,7 +36,7 @@ from ingot.hlo.opset.shaping import SliceAttributes
 from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.hlo.shape import Shape
 from ingot.hlo.structure import memoize_by_structure
-from ingot.semantics.device_groups import MOST_TAKEN, grid_of, groups_of
+from ingot.semantics.device_groups import folds_parts, grid_of, groups_of
 
 _ELEMENT_ORDER = ops_with(FusionClass.ELEMENTWISE, FusionClass.INJECTIVE, Trait.LEAF, Trait.TUPLE)
 """Ops whose kernels write element after element, each after reading all that it needs."""
@@ -204,7 +204,7 @@ def _is_reduced_by_parts(op: Instruction) -> bool:
     if module is None or not isinstance(size, int):
         return False
     groups = groups_of(op, grid_of(module))
-    return bool(groups) and size * (min(map(len, groups)) - 1) > MOST_TAKEN
+    return bool(groups) and folds_parts(size, min(map(len, groups)))
 
 
 def _shared_parameters(fused: Computation) -> frozenset[int]:

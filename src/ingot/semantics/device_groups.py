@@ -130,6 +130,14 @@ def mode_of(op: Instruction) -> str:
     return FLATTENED if is_global else CROSS_BOTH
 
 
+def folds_parts(size: float, devices: int) -> bool:
+    """Whether each of some devices folds a part of an all-reduce of `size` bytes, not all of it.
+
+    The runtime decides so, too (`runtime.foreign.collectives.visit.measure`).
+    """
+    return size * (devices - 1) > MOST_TAKEN
+
+
 def groups_of(op: Instruction, grid: Grid) -> Groups:
     """Return the groups of devices that meet in a collective op, each in its order.
 

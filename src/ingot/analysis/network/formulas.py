@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ingot.analysis.network.description import Network
-from ingot.semantics.device_groups import MOST_TAKEN
+from ingot.semantics.device_groups import folds_parts
 
 RING, PAIRS, LEAP, FAN = "ring", "pairs", "leap", "fan"
 
@@ -95,9 +95,9 @@ def _reduce_ring(n: int, size: float) -> Phases:
 
 def _reduce_direct(n: int, size: float) -> Phases:
     """Return Ingot's own: small operands are gathered, large ones exchanged by parts."""
-    if size * (n - 1) <= MOST_TAKEN:
-        return (Phase(PAIRS, n - 1, size),)
-    return (Phase(PAIRS, n - 1, size / n), Phase(PAIRS, n - 1, size / n))
+    if folds_parts(size, n):
+        return (Phase(PAIRS, n - 1, size / n), Phase(PAIRS, n - 1, size / n))
+    return (Phase(PAIRS, n - 1, size),)
 
 
 def _reduce_tree(n: int, size: float) -> Phases:

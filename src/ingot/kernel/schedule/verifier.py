@@ -64,9 +64,10 @@ def _broken(kernel: LoopKernel, schedule: LoopSchedule) -> Broken:
         yield f"large-buffers: there is no buffer {missing[0]}"
     if schedule.ahead.bits not in (0, *INDEX_BITS):
         yield f"ahead: no index has {schedule.ahead.bits} bits"
-    missing = [load for load in _loads(schedule) if load not in walk(kernel.exprs)]
-    if missing:
-        yield f"loads: the kernel has no {missing[0]}"
+    known = frozenset(walk(kernel.exprs))
+    strange = [load for load in _loads(schedule) if load not in known]
+    if strange:
+        yield f"loads: the kernel has no {strange[0]}"
     check = _OF_STRATEGY.get(type(schedule.strategy))
     if check is not None:
         yield from check(kernel, schedule, schedule.strategy)
