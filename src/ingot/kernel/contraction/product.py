@@ -46,7 +46,7 @@ from ingot.kernel.contraction.schedule import (
     column_lanes,
     schedule_contraction,
 )
-from ingot.kernel.contraction.tiles import is_packed_ahead, suits_tiles, tile_blocks
+from ingot.kernel.contraction.tiles import reads_in_place, suits_tiles, tile_blocks
 from ingot.kernel.driver_parameters import DriverParameters
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import ContractionKernel
@@ -370,8 +370,9 @@ def _form(
     variant = ProductVariant(given.cell, lanes, rhs, is_dense, even.vectors, False, types)
     if not suits_tiles(given, vectors):
         return replace(variant, factors=given.factors(vectors))
-    ahead = is_packed_ahead(given)
-    return replace(variant, factors=given.word_factors, has_tiles=True, ahead=ahead)
+    ahead = given.sizes[0] >= MIN_ROWS_AHEAD
+    variant = replace(variant, factors=given.word_factors, has_tiles=True, ahead=ahead)
+    return replace(variant, in_place=reads_in_place(given))
 
 
 def _rhs_step(schedule: ContractionSchedule, given: PlainOperands) -> int | None:

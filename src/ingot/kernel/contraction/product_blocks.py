@@ -37,8 +37,8 @@ from memory again, 64x2048x2048 took 0.7 of the time, 100x1024x700 0.85, 98x1024
 m x k x n, Sapphire Rapids, one thread, 2026-11-29); with 16 registers 0.92 to 1.01. Twice the bytes
 took 1.0 to 1.1, half of them 0.98 to 1.02."""
 
-MIN_UNIT_PANELS, MIN_UNIT_ROWS = 2, 256
-"""Panels and rows of such a unit at least, where more units are wanted."""
+MIN_UNIT_PANELS, MIN_TILE_PANELS, MIN_UNIT_ROWS = 2, 4, 256
+"""Panels, those of tiles, and rows of such a unit at least, where more units are wanted."""
 
 SQUARE = 8
 """Side of the squares that packing transposes in registers; LLVM is slow at larger ones. They are
@@ -144,7 +144,8 @@ def blocks_ahead(
         unit_panels = -(-panels // column_units)
     else:
         unit_panels = _even_count(panels, UNIT_RHS_BYTES // (panel_cells * cell_bytes))
-        wanted = min(-(-UNITS_AHEAD // batch), panels // MIN_UNIT_PANELS)
+        least = MIN_TILE_PANELS if variant.has_tiles else MIN_UNIT_PANELS
+        wanted = min(-(-UNITS_AHEAD // batch), panels // least)
         unit_panels = min(unit_panels, -(-panels // max(1, wanted)))
         row_units = -(-UNITS_AHEAD // (batch * -(-panels // unit_panels)))
         unit_row_blocks = max(MIN_UNIT_ROWS // even.rows, -(-row_blocks // row_units))

@@ -84,10 +84,13 @@ class ProductVariant:
         rhs: how the rhs is read.
         is_dense: whether the lhs has step 1 along k.
         vectors: vectors of a row of register blocks; columns of dot products.
-        ahead: whether the lhs is packed by a phase of its own (tiles: both operands).
+        ahead: whether the lhs is packed by a phase of its own (tiles: both operands, unless they
+            are read in place).
         operands: types of lhs and rhs where they are packed and not of the sums' type.
         factors: how many factors a packed word holds: two of 16 bits, or four of 8.
         has_tiles: whether words are multiplied in tiles (`kernel.contraction.tiles`).
+        in_place: whether tiles are loaded from the lhs where it lies, if it begins with a line of
+            memory; it is packed if it does not.
         rows, depth: sizes of matrices that one register block holds; 0: any sizes.
         has_rest: whether the columns of those do not fill it.
         fetches: whether few rows meet an rhs in place that no cache keeps, or micro-kernels fetch
@@ -104,6 +107,7 @@ class ProductVariant:
     operands: tuple[DType, DType] | None = None
     factors: int = 1
     has_tiles: bool = False
+    in_place: bool = False
     rows: int = 0
     depth: int = 0
     has_rest: bool = False
@@ -118,7 +122,7 @@ class ProductVariant:
         words += [f"ahead{self.packed_step or ''}"] * self.ahead + ["fetching"] * self.fetches
         words += [] if self.operands is None else [item.name for item in self.operands]
         words += [WORDS[self.factors]] if self.factors > 1 else []
-        words += ["tiles"] * self.has_tiles
+        words += ["tiles"] * self.has_tiles + ["in_place"] * self.in_place
         if self.rows:
             words += [f"{self.rows}x{self.depth}" + "masked" * self.has_rest]
         return "_".join(words)
@@ -141,7 +145,7 @@ class ProductVariant:
     @property
     def is_rhs_ahead(self) -> bool:
         """Whether the rhs is packed by that phase too, else by units."""
-        return self.ahead and self.has_tiles
+        return self.ahead and self.has_tiles and not self.in_place
 
     @property
     def packs_along(self) -> bool:

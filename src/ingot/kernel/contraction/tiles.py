@@ -2,9 +2,9 @@
 """Plain products of tiles: bf16 and bytes on CPUs with AMX, whose registers hold matrices.
 
 A tile holds 16 rows of 16 words; one instruction multiplies two of them and adds the product to a
-third. A register block is two by two tiles of sums. Both operands are packed: rows of the lhs as
-words along k, the rhs as panels of words, both with zeros behind the depth. Asked by
-`kernel.contraction.product`; `cpu.emit.contraction.tiles` emits the micro-kernels.
+third. A register block is two by two tiles of sums. The rhs is packed as panels of words with zeros
+behind the depth. So are the rows of the lhs, as words along k, unless they are whole lines of
+memory. Asked by `kernel.contraction.product`; `cpu.emit.contraction.tiles` emits the micro-kernels.
 
 Invariant: a sum adds its products in groups of 16 words, whatever the blocks.
 Source: Intel, "Architecture Instruction Set Extensions Programming Reference", chapter 3.
@@ -19,7 +19,7 @@ from ingot.kernel.contraction.product_variant import BYTES_OF_WORD
 from ingot.kernel.contraction.register_block import EvenBlocks
 from ingot.kernel.contraction.schedule import PACK_BYTES, ContractionSchedule
 from ingot.kernel.contraction.unit_blocks import CHUNK_PRODUCTS, TILE_BYTES, even, multiple
-from ingot.llvm.machine_model import Vectors
+from ingot.llvm.machine_model import LINE_BYTES, Vectors
 
 SIDE, WORD_BYTES = 16, 4
 """Rows of a tile, and words of a row; bytes of a word."""
@@ -36,6 +36,9 @@ CHUNK_WORDS = 4 * CHUNK_PRODUCTS
 MAX_TILE_DEPTH = 512
 """Words of k that are multiplied in one go. With 256 products of bf16 of 512x1024x1024 took 1.16
 times as long, 1024x1024x1024 1.18; with 128 1.42 (Sapphire Rapids, one thread, 2026-11-29)."""
+
+MAX_DEPTH_IN_PLACE = 1024
+"""The same where many rows of the lhs are read in place."""
 
 MIN_TILE_ROWS, MIN_TRANSPOSED_ROWS = 2, 6
 """Rows of the smallest products of tiles; the latter of an rhs that is dense along k, which others
@@ -68,7 +71,10 @@ def tile_blocks(given: PlainOperands) -> tuple[EvenBlocks, ContractionSchedule]:
     row_blocks = -(-m // BLOCK_ROWS)
     blocks = EvenBlocks(SIDE, min(2, -(-n // SIDE)), row_blocks, *divmod(m, row_blocks))
     words = -(-k // given.word_factors)
-    depth = round_up(-(-words // -(-words // MAX_TILE_DEPTH)), SIDE)
+    most = MAX_TILE_DEPTH
+    if m >= MIN_ROWS_AHEAD and reads_in_place(given):
+        most = MAX_DEPTH_IN_PLACE
+    depth = round_up(-(-words // -(-words // most)), SIDE)
     fitting = multiple(PACK_BYTES // (depth * WORD_BYTES), blocks.columns)
     n_block = even(n, min(fitting, MOST_COLUMNS), blocks.columns)
     units = batch * -(-n // n_block)
@@ -91,6 +97,14 @@ def tile_blocks(given: PlainOperands) -> tuple[EvenBlocks, ContractionSchedule]:
     return blocks, schedule
 
 
-def is_packed_ahead(given: PlainOperands) -> bool:
-    """Whether there are enough rows to pack the whole rhs before."""
-    return given.sizes[0] >= MIN_ROWS_AHEAD
+def reads_in_place(given: PlainOperands) -> bool:
+    """Whether rows of the lhs are whole lines of memory, which tiles are loaded from.
+
+    Those of many rows are multiplied in one go: sums that wait for the next piece of k would take
+    the place of the rhs in the cache.
+    """
+    m, _, k = given.sizes
+    lhs, line = given.lhs, LINE_BYTES // given.lhs.dtype.bytes
+    if lhs.inner != 1 or any(step % line for step in (k, lhs.free, lhs.batch)):
+        return False
+    return m < MIN_ROWS_AHEAD or k <= MAX_DEPTH_IN_PLACE * given.word_factors

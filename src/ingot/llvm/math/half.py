@@ -9,7 +9,7 @@ stays a quiet NaN, denormals and overflow are right, on every target.
 from __future__ import annotations
 
 from ingot.llvm.builder import FunctionBuilder
-from ingot.llvm.types import BF16, F16, F32, F64, I16, I32, Type
+from ingot.llvm.types import BF16, F16, F32, F64, I16, I32, Type, vector
 from ingot.llvm.values import Value, const
 from ingot.support.diagnostics import InternalError
 
@@ -49,10 +49,10 @@ def narrow(f: FunctionBuilder, value: Value, element: Type, has_f16c: bool) -> V
         raise InternalError("f64 is rounded to f16 or bf16 by narrow_f64")
     if element is F16 and has_f16c:
         return f.fptrunc(value, type)
+    if element is BF16:
+        return f.bitcast(_bf16_bits(f, value), type)
     integer, half = value.type.with_element(I32), value.type.with_element(I16)
-    bits = f.bitcast(value, integer)
-    narrowed = _bf16_bits(f, bits) if element is BF16 else _f16_bits(f, bits)
-    return f.bitcast(f.trunc(narrowed, half), type)
+    return f.bitcast(f.trunc(_f16_bits(f, f.bitcast(value, integer)), half), type)
 
 
 def round_to_bf16(f: FunctionBuilder, value: Value) -> Value:
@@ -87,14 +87,22 @@ def round_to_odd(f: FunctionBuilder, value: Value) -> Value:
     return f.bitcast(f.or_(toward_zero, inexact), single)
 
 
-def _bf16_bits(f: FunctionBuilder, bits: Value) -> Value:
-    integer = bits.type
-    shift = const(integer, 16)
-    odd = f.and_(f.lshr(bits, shift), const(integer, 1))
-    rounded = f.lshr(f.add(bits, f.add(odd, const(integer, 0x7FFF))), shift)
-    size = f.and_(bits, const(integer, 0x7FFFFFFF))
-    quiet = f.or_(f.lshr(bits, shift), const(integer, 0x40))
-    return f.select(f.icmp("ugt", size, const(integer, 0x7F800000)), quiet, rounded)
+def _bf16_bits(f: FunctionBuilder, value: Value) -> Value:
+    integer = value.type.with_element(I32)
+    bits = f.bitcast(value, integer)
+    odd = f.and_(f.lshr(bits, const(integer, 16)), const(integer, 1))
+    rounded = f.add(f.add(bits, const(integer, 0x7FFF)), odd)
+    quiet = f.or_(bits, const(integer, 0x400000))
+    return _upper_halves(f, f.select(f.fcmp("uno", value, value), quiet, rounded))
+
+
+def _upper_halves(f: FunctionBuilder, bits: Value) -> Value:
+    """Return the upper 16 bits of 32: of vectors by one shuffle, where shifts would need more."""
+    lanes = bits.type.lanes
+    if lanes == 1:
+        return f.trunc(f.lshr(bits, const(bits.type, 16)), bits.type.with_element(I16))
+    halves = f.bitcast(bits, vector(I16, 2 * lanes))
+    return f.shuffle(halves, halves, range(1, 2 * lanes, 2))
 
 
 def _f16_bits(f: FunctionBuilder, bits: Value) -> Value:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from ingot.cpu.emit.contraction.product_ahead import multiply_packed, row_blocks_at
 from ingot.cpu.emit.contraction.product_blocks import (
     finish,
+    is_in_place,
     lhs_at,
     multiply_block,
     rhs_at,
@@ -48,6 +49,9 @@ def units(of: Products, env: DriverStart, chunk: i64) -> None:
     if of.variant.has_tiles:
         unit.shapes = TileShapes.on_stack()
         no_shapes(unit.shapes)
+        unit.lhs_row = 0
+        if is_in_place(of, env):
+            unit.lhs_row = part.lhs_row // of.variant.factors
     first = chunk * part.grain
     row: i64 = 0
     column: i64 = 0
@@ -140,9 +144,11 @@ def packed_next(of: Products, unit: Unit, rhs: Pointer) -> Pointer:
 @inlined
 def rows_of(of: Products, unit: Unit, number: i64, rows: i64) -> Pointer:
     """Return where a row block's rows of the lhs lie for its products; pack them if need be."""
+    lhs = lhs_at(of, unit, first_row(unit.part, number))
+    if of.variant.in_place and unit.lhs_row != 0:
+        return lhs
     if of.variant.ahead:
         return row_blocks_at(of, unit) + number * unit.part.packed_block * of.bytes
-    lhs = lhs_at(of, unit, first_row(unit.part, number))
     if of.variant.is_complex and unit.part.packed_lhs_row == 0:
         return lhs
     if of.packs_blocks:

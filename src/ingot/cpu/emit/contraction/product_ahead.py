@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from ingot.cpu.emit.contraction.product_blocks import (
     finish,
+    is_in_place,
     lhs_at,
     multiply_block,
     rhs_at,
@@ -44,7 +45,12 @@ are too short for the CPU's own prefetchers."""
 
 @native
 def packing(of: Products, env: DriverStart, chunk: i64) -> None:
-    """Pack a chunk's columns, or its row blocks, of a piece of k of a matrix."""
+    """Pack a chunk's columns, or its row blocks, of a piece of k of a matrix.
+
+    There is nothing to pack if tiles are loaded from the lhs where it lies.
+    """
+    if is_in_place(of, env):
+        return
     part = Part.at(env + sizeof(DriverStart))
     unit = Unit.on_stack()
     unit.env = env

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from ingot.cpu.emit.contraction.product_parts import Block, Part, Products, Unit, micro_kernel
 from ingot.cpu.emit.contraction.tiles import shape_tiles
-from ingot.cpu.emit.driver_records import first_row
+from ingot.cpu.emit.driver_records import DriverStart, first_row
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.values import Value
 from ingot.native.functions import inlined, vectors
+from ingot.native.operations import address_of
 from ingot.native.pointers import Pointer, sizeof
 from ingot.native.types import i64
 
@@ -23,6 +25,12 @@ def lhs_at(of: Products, unit: Unit, row: i64) -> Pointer:
     part = unit.part
     index = unit.batch * part.lhs_batch + row * part.lhs_row + unit.start * part.lhs_step
     return unit.env.lhs + index * of.lhs_bytes
+
+
+@inlined
+def is_in_place(of: Products, env: DriverStart) -> bool:
+    """Return whether tiles are loaded from the lhs where it lies: from whole lines of memory."""
+    return of.variant.in_place and address_of(env.lhs) % LINE_BYTES == 0
 
 
 @inlined
@@ -65,6 +73,9 @@ def _emit_block(f: FunctionBuilder, of: Products, unit: Value, block: Value) -> 
         return f.shl(count, f.const(lt.I64, 1)) if variant.is_complex else count
 
     lhs_row = number("packed_lhs_row" if variant.is_lhs_packed else "lhs_row")
+    if variant.in_place:
+        in_place = Unit.c_layout.load(f, unit, "lhs_row")
+        lhs_row = f.select(f.icmp("eq", in_place, f.const(lt.I64, 0)), lhs_row, in_place)
     if variant.is_dots:
         rhs_row = number("panel_depth" if variant.has_panels else "rhs_step")
         arguments = [a, b, c, depth, number("lhs_row"), rhs_row, number("out_row")]

@@ -88,6 +88,7 @@ class _Tiles:
 
     Attributes:
         sums: number of each tile of sums, with the rows and columns of the tiles before it.
+        operands: the tiles of A and of B, as they are first used.
     """
 
     def __init__(self, spec: TileKernel, f: FunctionBuilder) -> None:
@@ -100,6 +101,10 @@ class _Tiles:
             for row in range(spec.rows)
             for column in range(spec.columns)
         ]
+        used = [
+            tile for _, row, column in self.sums for tile in (ROWS_OF_A[row], COLUMNS_OF_B[column])
+        ]
+        self.operands = list(dict.fromkeys(used))
 
     def emit(self) -> None:
         """Emit the products, and load and store the sums."""
@@ -107,31 +112,45 @@ class _Tiles:
         f.if_(self.goes_on, lambda: self._each_sum("tileload"), self._zeros)
         steps = f.as_value(f.iceildiv(self.depth, SIDE))
         b_bytes = f.imul(self.b_step, SIDE)
+        for operand in self.operands:
+            self._load(operand, self.a, self.b)
 
         def step(_: Value, carried: list[Value]) -> list[Value]:
             a, b = carried
-            self._multiply(a, b)
-            return [f.gep(a, ROW_BYTES), f.gep(b, b_bytes)]
+            following = [f.gep(a, ROW_BYTES), f.gep(b, b_bytes)]
+            self._multiply(following)
+            return following
 
-        f.loop(0, steps, 1, [self.a, self.b], step)
+        f.loop(1, steps, 1, [self.a, self.b], step)
+        self._multiply([])
         self._each_sum("tilestore")
 
-    def _multiply(self, a: Value, b: Value) -> None:
-        """Emit a step along k: two tiles of A, two of B, and their products."""
+    def _multiply(self, following: list[Value]) -> None:
+        """Emit the products of a step along k.
+
+        Each tile of A and B is loaded from the next step as soon as its last product has begun:
+        `following` are the addresses of A and B there, or nothing. The CPU does not rename tiles.
+        """
         f, spec = self.f, self.spec
-        loaded = set[int]()
-
-        def load(tile: int, at: Value, step: Value) -> None:
-            if tile not in loaded:
-                self._move("tileload", tile, at, step)
-                loaded.add(tile)
-
         for number, row, column in self.sums:
-            x, y = ROWS_OF_A[row], COLUMNS_OF_B[column]
-            load(x, f.gep(a, f.imul(self.a_step, row * SIDE)), self.a_step)
-            load(y, f.gep(b, column * ROW_BYTES), self.b_step)
-            tiles = [f.const(lt.I8, tile) for tile in (number, x, y)]
+            tiles = [
+                f.const(lt.I8, tile) for tile in (number, ROWS_OF_A[row], COLUMNS_OF_B[column])
+            ]
             f.intrinsic(f"llvm.x86.{spec.product}", lt.VOID, tiles)
+            if following and column + 1 == spec.columns:
+                self._load(ROWS_OF_A[row], *following)
+            if following and row + 1 == spec.rows:
+                self._load(COLUMNS_OF_B[column], *following)
+
+    def _load(self, tile: int, a: Value, b: Value) -> None:
+        """Emit the load of a tile of A or of B, from a step along k."""
+        f = self.f
+        if tile in ROWS_OF_A:
+            row = ROWS_OF_A.index(tile)
+            self._move("tileload", tile, f.gep(a, f.imul(self.a_step, row * SIDE)), self.a_step)
+        else:
+            column = COLUMNS_OF_B.index(tile)
+            self._move("tileload", tile, f.gep(b, column * ROW_BYTES), self.b_step)
 
     def _zeros(self) -> None:
         for number, _, _ in self.sums:
