@@ -38,6 +38,7 @@ SIZES = [
     (65, 97, 64),
     (200, 300, 1100),
     (701, 130, 2100),
+    (300, 45, 4224),
     (64, 1030, 4200),
 ]
 
@@ -124,6 +125,24 @@ def test_what_lies_behind_the_depth_is_not_multiplied(m, right, generator):
         found = executable(x, y)
         expected = x.astype(float) @ (y.T if right else y).astype(float)
         np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@on_tiles
+@pytest.mark.parametrize("offset", [0, 16, 62])
+@pytest.mark.parametrize("sizes", [(20, 33, 64), (70, 100, 128), (200, 300, 1056)], ids=str)
+def test_rows_of_whole_lines_are_read_where_they_lie(sizes, offset, generator):
+    """An lhs that does not begin with a line of memory is packed."""
+    m, _, k = sizes
+    executable = compile(program(("bf16", "bf16"), sizes))
+    assert any("in_place" in name for name in tile_parts(executable))
+    x, y = operands(generator, ("bf16", "bf16"), sizes)
+    room = np.zeros(x.nbytes + 128, np.uint8)
+    first = -room.ctypes.data % 64 + offset
+    there = room[first : first + x.nbytes].view(x.dtype).reshape(m, k)
+    there[:] = x
+    np.testing.assert_array_equal(executable(there, y), executable(x, y))
+    expected = x.astype(float) @ y.astype(float)
+    np.testing.assert_allclose(executable(there, y), expected, atol=4e-6 * k**0.5, rtol=1e-5)
 
 
 @on_tiles
