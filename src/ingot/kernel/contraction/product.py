@@ -281,7 +281,7 @@ def _fetches(given: PlainOperands, vectors: Vectors, rhs: Placement | RhsPlaceme
     if vectors.registers < MANY_REGISTERS:
         return False
     if rhs == "packed":
-        return row_bytes * k > L2_BYTES
+        return row_bytes * k > L2_BYTES and row_bytes % L1_STRIDE != 0
     return rhs == "direct" and row_bytes >= PAGE_BYTES and row_bytes * k > L3_BYTES
 
 
