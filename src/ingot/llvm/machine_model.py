@@ -69,6 +69,7 @@ class Vectors:
         has_byte_quads: whether products of bytes are added to s32 four at a time.
         has_tiles, has_bf16_tiles: whether tiles of bytes, and of bf16, are multiplied by one
             instruction.
+        l1_ways: lines of a set of the L1 cache.
     """
 
     bits: int
@@ -79,6 +80,7 @@ class Vectors:
     has_byte_quads: bool = False
     has_tiles: bool = False
     has_bf16_tiles: bool = False
+    l1_ways: int = L1_WAYS
 
     @staticmethod
     def of(target: TargetSpec) -> Vectors:
@@ -173,6 +175,7 @@ def _vectors_of(target: TargetSpec) -> Vectors:
         has_byte_quads=target.has_byte_quads,
         has_tiles=target.has_tiles,
         has_bf16_tiles=target.has_bf16_tiles,
+        l1_ways=target.l1_ways,
     )
 
 

@@ -38,6 +38,14 @@ SLOW_BF16_PAIRS = frozenset({"sapphirerapids", "emeraldrapids", "graniterapids",
 512 bits takes 0.59 ns and an fma 0.147 ns, so pairs reach 109 GFLOP/s and f32 217 (Emerald Rapids,
 one thread, 2026-11-27; the cores of the others are of the same kind)."""
 
+WIDE_L1 = frozenset(
+    {
+        *("icelake-client", "icelake-server", "tigerlake", "rocketlake", "alderlake", "raptorlake"),
+        *("sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d", "znver5"),
+    }
+)
+"""CPUs with AVX-512 or AVX2 whose L1 data cache has sets of 12 lines, not of 8."""
+
 TILE_FEATURES = frozenset({"amx-tile", "amx-bf16", "amx-int8"})
 """Features of AMX that products use. Code of no level has them: a process must be permitted to."""
 
@@ -176,6 +184,11 @@ class TargetSpec:
         """
         has = self.has_avx512 and "avx512bf16" in self.feature_set
         return has and self.contracts and self.cpu not in SLOW_BF16_PAIRS
+
+    @property
+    def l1_ways(self) -> int:
+        """Lines of a set of the L1 data cache."""
+        return 12 if self.cpu in WIDE_L1 else 8
 
     @property
     def has_byte_quads(self) -> bool:

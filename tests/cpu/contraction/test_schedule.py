@@ -125,15 +125,15 @@ def test_few_rows_pack_long_pieces_of_a_large_rhs():
 
 
 def test_deep_products_go_through_both_operands_in_pieces():
-    made = schedule((None, 128, 128, 25088))
+    made = schedule((None, 256, 64, 1100))
     assert (made.rhs, made.k_block, made.units) == ("direct", 64, 4)
 
 
 @pytest.mark.parametrize(
     ("columns", "depth", "rhs"),
-    [(512, 512, "direct"), (512, 2048, "packed"), (500, 2048, "direct")],
+    [(146, 512, "direct"), (512, 512, "packed"), (128, 25088, "packed")],
 )
-def test_deep_products_pack_rows_that_fall_into_few_cache_sets(columns, depth, rhs):
+def test_a_rhs_that_the_cache_keeps_is_read_in_place(columns, depth, rhs):
     assert schedule((None, 128, columns, depth)).rhs == rhs
 
 
@@ -142,7 +142,7 @@ def test_deep_products_pack_rows_that_fall_into_few_cache_sets(columns, depth, r
     [
         (128, 512, 512, "packed"),
         (128, 512, 64, "packed"),
-        (128, 500, 512, "direct"),
+        (128, 140, 512, "direct"),
         (12, 512, 512, "direct"),
     ],
 )

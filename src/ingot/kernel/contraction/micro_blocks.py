@@ -35,6 +35,11 @@ piece of a product of few rows. Against four rows into the L1 cache, or none of 
 0.99; 1x2048x2048 0.70, of f64 0.76, 1x4096x32000 0.75, 8x2048x3000 0.73; from a cache 1x405x675 and
 1x300x4000 1.1; in short rows 14x20000x200 2.2 (AMD EPYC with AVX-512, one thread, 2026-11-28)."""
 
+PACKED_AHEAD = 32
+"""Rows ahead at which a B in place is prefetched into the L2 cache where it is packed as well.
+With 16 rows 128x3072x768 took 1.04 of the time, with 64 1.02, 64x1000x1000 1.0 and 1.06; 16 and 32
+rows into the L1 cache 1.03 (sizes m x k x n, Sapphire Rapids, one thread, 2026-11-30)."""
+
 EMBEDDING_ROWS, MOST_EMBEDDED = 2, 4
 """Of how many rows of A one is broadcast by the instructions of its products, and in how many
 vectors of B at most.
@@ -66,7 +71,8 @@ class MicroBlock:
         tail_lanes: lanes of the last vector where they are fewer; 0: it is like the others.
         embeds: whether every second row of A is broadcast by the instructions of its products.
         fetches_next: whether the block of A behind this one is fetched into the L2 cache.
-        prefetches_rhs: whether a line of what is packed next is fetched into it for each k.
+        packs_to: columns of the packed panel that B, which lies in place, is stored to as it is
+            multiplied; 0: it is not.
     """
 
     rows: int
@@ -78,7 +84,7 @@ class MicroBlock:
     tail_lanes: int = 0
     embeds: bool = False
     fetches_next: bool = False
-    prefetches_rhs: bool = False
+    packs_to: int = 0
 
 
 @record

@@ -12,8 +12,9 @@ block is left over, which would leave registers unused.
 
 Rows of the lhs that lie a multiple of 4096 bytes apart are *crowded*: they share one set of the L1
 cache. A large product with crowded rows packs the lhs once, in a phase before the products
-(`ProductVariant.ahead`). A large product in tiles (`tiles`) packs both operands so. Other complex
-operands, and operands whose type is not that of the sums, are both packed by each unit.
+(`ProductVariant.ahead`). A large product in tiles (`tiles`) packs both operands so, unless it reads
+the lhs in place. Other complex operands, and operands whose type is not that of the sums, are both
+packed by each unit.
 
 Invariant: each sum adds its products in order of k, as in every other contraction kernel.
 """
@@ -83,6 +84,14 @@ too: the lhs is then read in longer runs. 16x512x64x512 took 0.74 of the time, 1
 8x768x64x768 0.73, 8x512x512x512 0.78, 2x512x64x512 1.03, 16x512x64x128 1.09, 1x1024x64x1024 1.27
 (as above)."""
 
+MIN_CROWDED_ROWS = 1024
+"""Crowded rows from which on they are packed ahead if the sets of the L1 cache have 12 lines: then
+blocks of 14 rows hardly suffer. Against packing ahead 500x4096x64 took 0.77 of the time,
+128x1024x128 0.83, 128x1024x256 0.81, 128x1024x512 0.95, 64x1024x1024 0.96, 512x1024x1024 1.0,
+1024x1024x1024 1.01, 2048x2048x2048 1.07. If they have 8, it is from `MIN_ROWS_AHEAD` on. One panel
+is never worth it: 2000x4096x32 took 0.42 (sizes m x k x n, Sapphire Rapids, one thread,
+2026-11-30)."""
+
 MIN_COLUMNS_ACROSS = 128
 """Columns from which on an lhs that is packed ahead is transposed, so that micro-kernels read it in
 one run: by estimate, as that takes 0.3 cycles for each element, and 0.03 less for each column. With
@@ -93,8 +102,10 @@ CROWDED_PANELS = 2
 and a block has more rows than the L1 cache has ways; with twice as many rows, whose lines are
 evicted before their next element is read, any rhs is. Against reading it in place 1000x16x1024 took
 0.3 of the time, 200x10x1024 0.3, 64x10x1024 0.42, 20x16x1024 0.52, 98x256x1024 0.89, 150x200x1024
-0.89, 300x64x1024 0.9, 100x256x2048 1.01; 500x32x4096, of one panel, 1.2 (AVX-512, one thread,
-2026-11-28)."""
+0.89, 300x64x1024 0.9, 100x256x2048 1.01; 500x32x4096, of one panel, 1.2 (AMD EPYC with AVX-512,
+one thread, 2026-11-28). Where the sets of the L1 cache have 12 lines it is never: in place
+1000x64x1024 took 0.64 of that, 300x64x1024 0.69, 98x64x1024 0.86, 1000x16x1024 0.74, 64x10x1024
+0.97 (Sapphire Rapids, one thread, 2026-11-30)."""
 
 MEMORY_BYTES, MEMORY_VECTORS = L2_BYTES // 2, 8
 """A row that is multiplied with a larger rhs than MEMORY_BYTES waits for memory, which is faster if
@@ -158,7 +169,8 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
         None if sums is None else kernel.stores[0].buffer,
         blocks,
         tuple(
-            variant.block(rows, columns)
+            variant.block(rows, columns, packs=packs)
+            for packs in (False, variant.packs_first)
             for columns in (variant.columns, rest or variant.columns)
             for rows in heights
         ),
@@ -266,11 +278,7 @@ def _is_small(given: PlainOperands, variant: ProductVariant, even: EvenBlocks) -
 
 
 def _fetches(given: PlainOperands, vectors: Vectors, rhs: Placement | RhsPlacement) -> bool:
-    """Whether an rhs is fetched ahead: in place, if no cache keeps it and its rows are long.
-
-    If units pack the rhs and the L2 cache does not keep it, micro-kernels fetch the columns that
-    are packed next: 64x1000x1000 took 0.91 of the time, 64x768x3000 0.91, 64x3000x500 0.96,
-    1000x1000x1000 0.98 (sizes m x k x n, Sapphire Rapids, one thread, 2026-11-30).
+    """Whether an rhs in place is fetched ahead, as no cache keeps it and its rows are long.
 
     The prefetchers of CPUs without AVX-512 do better alone: with fetches 1, 2, 3 and 4 rows
     times 4096x4096 took 1.17, 1.09, 1.16 and 1.2 of the time, 8 rows 1.23, 1x768x50257 1.33, and of
@@ -278,11 +286,20 @@ def _fetches(given: PlainOperands, vectors: Vectors, rhs: Placement | RhsPlaceme
     """
     _, n, k = given.sizes
     row_bytes = n * given.cell.bytes
-    if vectors.registers < MANY_REGISTERS:
-        return False
-    if rhs == "packed":
-        return row_bytes * k > L2_BYTES and row_bytes % L1_STRIDE != 0
-    return rhs == "direct" and row_bytes >= PAGE_BYTES and row_bytes * k > L3_BYTES
+    is_long = row_bytes >= PAGE_BYTES and row_bytes * k > L3_BYTES
+    return vectors.registers >= MANY_REGISTERS and rhs == "direct" and is_long
+
+
+def _packs_first(vectors: Vectors, rhs: Placement | RhsPlacement) -> bool:
+    """Whether the first row block of a unit packs its columns as it multiplies them.
+
+    Against packing them before, 64x1024x1024 took 0.79 of the time, 64x768x3072 0.83, 256x768x3072
+    0.85, 128x768x768 0.95, 128x3072x768 0.94, 130x1000x512 0.9, 512x768x768 0.95, 64x768x768 of f64
+    0.83 (sizes m x k x n, Sapphire Rapids, one thread, 2026-11-30). Low blocks read memory in
+    shorter runs, and do not hide it: with 16 registers 256x768x3072 took 1.04, 64x768x3072 1.03,
+    128x768x768 1.0 (AVX2, as above).
+    """
+    return rhs == "packed" and vectors.registers >= MANY_REGISTERS
 
 
 def _has_long_steps(given: PlainOperands) -> bool:
@@ -291,25 +308,29 @@ def _has_long_steps(given: PlainOperands) -> bool:
     return given.lhs.free == 1 and step_bytes >= MIN_STEP_BYTES and given.sizes[0] >= MIN_STEP_ROWS
 
 
-def _is_ahead(given: PlainOperands, schedule: ContractionSchedule) -> bool:
+def _is_ahead(given: PlainOperands, schedule: ContractionSchedule, vectors: Vectors) -> bool:
     """Whether both operands of a product of much work are packed."""
-    m, _, k = given.sizes
+    m, n, k = given.sizes
     if schedule.rhs not in ("packed", "transposed"):
         return False
     if given.lhs.inner == 1:
         # Of several matrices, packing costs more than the crowded rows: 8x1024x128x1024 took 1.14.
-        return given.kernel.batch.extent == 1 and _is_crowded(given) and m >= MIN_ROWS_AHEAD
+        least = MIN_ROWS_AHEAD if vectors.l1_ways <= L1_WAYS else MIN_CROWDED_ROWS
+        is_large = m >= least and n > schedule.columns
+        return given.kernel.batch.extent == 1 and _is_crowded(given) and is_large
     return _has_long_steps(given) and k >= MIN_DEPTH_AHEAD
 
 
-def _is_direct_ahead(given: PlainOperands, schedule: ContractionSchedule, even: EvenBlocks) -> bool:
+def _is_direct_ahead(
+    given: PlainOperands, schedule: ContractionSchedule, even: EvenBlocks, vectors: Vectors
+) -> bool:
     """Whether an rhs that could be read in place is packed ahead, as the lhs is slow to read."""
     if schedule.rhs != "direct" or schedule.columns > MAX_PACKED_VECTORS * schedule.lanes:
         return False
     m, n, k = given.sizes
     if given.kernel.batch.extent != 1:
         return k >= MIN_DEPTH_BATCH_AHEAD and _has_long_steps(given)
-    if given.lhs.inner != 1 or not _is_crowded(given):
+    if given.lhs.inner != 1 or not _is_crowded(given) or vectors.l1_ways > L1_WAYS:
         return False
     are_again = even.rows > L1_WAYS and m >= MIN_ROWS_AHEAD and n >= CROWDED_PANELS * even.columns
     return even.rows > 2 * L1_WAYS or are_again
@@ -355,10 +376,12 @@ def _form(
     plain = ProductVariant(given.cell, schedule.lanes, rhs, is_dense, even.vectors)
     packs_across = not is_dense or (given.cell.is_float and given.sizes[1] >= MIN_COLUMNS_ACROSS)
     step = round_up(even.rows, max(schedule.lanes, SQUARE)) if packs_across else 0
-    if given.are_cells and _is_direct_ahead(given, schedule, even):
-        return replace(plain, rhs="packed", ahead=True, packed_step=step)
+    if given.are_cells and _is_direct_ahead(given, schedule, even, vectors):
+        first = _packs_first(vectors, "packed")
+        return replace(plain, rhs="packed", ahead=True, packed_step=step, packs_first=first)
     if given.are_cells and not (packs_rows and _has_long_steps(given)):
-        if rhs not in DOTS and _is_ahead(given, schedule):
+        plain = replace(plain, packs_first=_packs_first(vectors, rhs))
+        if rhs not in DOTS and _is_ahead(given, schedule, vectors):
             return replace(plain, ahead=True, packed_step=step)
         return replace(plain, fetches=_fetches(given, vectors, rhs))
     if not is_dense and given.lhs.free != 1 and not given.cell.is_complex:

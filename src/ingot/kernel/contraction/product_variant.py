@@ -13,7 +13,12 @@ from typing import Literal
 
 from ingot.analysis.library import VECTORS
 from ingot.hlo.dtype import C64, C128, F32, F64, DType
-from ingot.kernel.contraction.micro_blocks import L2_ROWS_AHEAD, BlockMaker, MicroBlock
+from ingot.kernel.contraction.micro_blocks import (
+    L2_ROWS_AHEAD,
+    PACKED_AHEAD,
+    BlockMaker,
+    MicroBlock,
+)
 from ingot.kernel.contraction.register_block import narrow_lanes
 from ingot.kernel.driver_parameters import RowBlocks
 from ingot.native.types import i64
@@ -93,8 +98,8 @@ class ProductVariant:
             memory; it is packed if it does not.
         rows, depth: sizes of matrices that one register block holds; 0: any sizes.
         has_rest: whether the columns of those do not fill it.
-        fetches: whether few rows meet an rhs in place that no cache keeps, or micro-kernels fetch
-            what units pack next of one that the L2 cache does not keep.
+        fetches: whether few rows meet an rhs in place that no cache keeps.
+        packs_first: whether the first row block of a unit packs its columns as it multiplies them.
         packed_step: elements of each k of an lhs that is packed ahead k after k, else 0.
     """
 
@@ -112,6 +117,7 @@ class ProductVariant:
     depth: int = 0
     has_rest: bool = False
     fetches: bool = False
+    packs_first: bool = False
     packed_step: int = 0
 
     @property
@@ -120,6 +126,7 @@ class ProductVariant:
         words = [f"{self.element.name}x{self.lanes}x{self.vectors}"]
         words += ["dense" if self.is_dense else "across", self.rhs.replace(" ", "_")]
         words += [f"ahead{self.packed_step or ''}"] * self.ahead + ["fetching"] * self.fetches
+        words += ["first"] * self.packs_first
         words += [] if self.operands is None else [item.name for item in self.operands]
         words += [WORDS[self.factors]] if self.factors > 1 else []
         words += ["tiles"] * self.has_tiles + ["in_place"] * self.in_place
@@ -177,8 +184,11 @@ class ProductVariant:
         """Type of the sums of micro-kernels: those of parts, if numbers are complex."""
         return PARTS.get(self.element, self.element)
 
-    def block(self, rows: int, columns: int) -> MicroBlock:
-        """Return the block of `rows` and `columns`; complex numbers count as two each."""
+    def block(self, rows: int, columns: int, *, packs: bool = False) -> MicroBlock:
+        """Return the block of `rows` and `columns`; complex numbers count as two each.
+
+        `packs`: whether it reads the rhs where it lies, and packs it.
+        """
         if self.is_dots or self.has_tiles:
             return MicroBlock(rows, columns, columns, is_shared=True)
         parts = 1 + self.is_complex
@@ -186,12 +196,12 @@ class ProductVariant:
         lanes, columns = self.lanes * parts, columns * parts
         found = BlockMaker(self.factor, lanes, panel, factors=self.factors).block(rows, columns)
         found = replace(found, tail_lanes=narrow_lanes(lanes, columns, rows))
+        if packs:
+            return replace(found, packs_to=self.columns, rows_ahead=PACKED_AHEAD, is_far=True)
         if self.rows:
             return replace(found, rows_ahead=0)
         if self.has_panels and self.packed_step:
             return replace(found, rows_ahead=0, fetches_next=True)
-        if self.has_panels and self.fetches:
-            return replace(found, rows_ahead=0, prefetches_rhs=True)
         return replace(found, rows_ahead=L2_ROWS_AHEAD, is_far=True) if self.fetches else found
 
     @property

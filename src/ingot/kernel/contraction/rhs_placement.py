@@ -24,7 +24,7 @@ from ingot.kernel.contraction.operands import (
 )
 from ingot.kernel.contraction.unit_blocks import STREAM_BYTES
 from ingot.kernel.ir import ContractionKernel
-from ingot.llvm.machine_model import L2_BYTES, MANY_REGISTERS, Vectors
+from ingot.llvm.machine_model import MANY_REGISTERS, Vectors
 
 MAX_DEPTH = 1024
 """Products that are summed in one go of a packed panel, at most."""
@@ -40,10 +40,6 @@ AVX-512, and register blocks of half as many rows leave no size at which they ar
 place: against that 128 to 512 rows x 512x512 took 0.7 to 0.76 of the time, 32 to 96 rows 0.86 to
 1.05, 64 to 512 rows x 256x512 0.76 to 0.96, x 64x512 0.9 to 0.96, x 64x1024 0.6, 32 times
 128x64x1024 0.43 (AVX2, one thread, a loaded machine, 2026-11-29)."""
-
-UNPACKED_EXTENT = 512
-"""An rhs is read in place, too, if the product has no more rows and columns than this, unless its
-rows fall into few cache sets and the cache does not keep them."""
 
 Factors = Literal["whole", "converted", "words"]
 """How dot products read operands: as they are, or converted, or several factors in a word."""
@@ -66,11 +62,10 @@ k, each with its own least depth (`DOT_DEPTHS`); most rows of a block of dot pro
 FEW_ROWS = 16
 """Up to this many rows, packing the rhs costs more than it gains."""
 
-FEW_BLOCKS = 4
-"""Up to this many register blocks of rows, too, packing the rhs costs more than it gains, if rows
-of the rhs are shorter than the runs that memory delivers fastest. Against packing 30x1245x820 took
-0.93 of the time, 40x1000x1000 0.84, 56x1000x1000 0.92, 32x768x768 0.85, 32x3072x768 0.94,
-64x1024x1024 as long; 40x768x3072, whose rows are longer, 1.08 (AVX-512, one thread, 2026-11-27)."""
+FEW_SHORT_ROWS = 24
+"""The same if rows of the rhs are shorter than the runs that memory delivers fastest. Against
+packing 20x768x768 took 0.81 of the time, 24x3072x768 0.8, 20x512x512 0.89, 30x1245x820 and
+40x1000x1000 as long (AVX2, one thread, 2026-11-30)."""
 
 MIN_COLUMN_DOT_DEPTH, MAX_COLUMN_DOT_DEPTH = 64, 8192
 """Depths of convolutions of few columns that are computed as dot products too, since vectors along
@@ -155,14 +150,12 @@ def _stays(kernel: ContractionKernel, bits: int, rows: int, vectors: Vectors) ->
     if not isinstance(m, int) and not is_crowded:
         # Rows may be few; packing for few costs more than many gain by it.
         return isinstance(k, int)
-    if is_crowded and isinstance(k, int) and k * row_bytes > L2_BYTES:
-        return False
-    return all(isinstance(size, int) and size <= UNPACKED_EXTENT for size in (m, n))
+    return False
 
 
 def are_few(kernel: ContractionKernel, bits: int, rows: int) -> bool:
     """Whether there are so few rows that packing the rhs costs more than it gains."""
     m, n, most = kernel.m.extent, kernel.n.extent, max(2 * rows, FEW_ROWS)
     if isinstance(n, int) and n * bits // 8 < STREAM_BYTES[0] and kernel.patches is None:
-        most = max(most, FEW_BLOCKS * rows)
+        most = max(most, FEW_SHORT_ROWS)
     return isinstance(m, int) and m <= most

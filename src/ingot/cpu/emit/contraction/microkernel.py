@@ -128,7 +128,8 @@ class MicroKernel:
             prefix += f"_words{self.factors}{'s' * self.b_signed}{'c' * self.begins_with_sums}"
         prefix += f"_ahead{held.rows_ahead}" if held.rows_ahead else ""
         prefix += f"_tail{held.tail_lanes}" if held.tail_lanes else ""
-        prefix += "_next" * held.fetches_next + "_rhs" * held.prefetches_rhs
+        prefix += "_next" * held.fetches_next
+        prefix += f"_packs{held.packs_to}" if held.packs_to else ""
         shape = f"{held.rows}x{held.vectors}x{self.lanes}"
         return f"{prefix}_{kind}_{shape}_{strides_text(self)}_{masks}"
 
@@ -165,7 +166,7 @@ class MicroKernel:
         params: list[tuple[str, Type]] = [("a", lt.PTR), ("b", lt.PTR), ("c", lt.PTR)]
         params += [("depth", lt.I64), ("accumulate", lt.I1), ("columns", lt.I64)]
         params += stride_params(self)
-        params += [("next_rhs", lt.PTR), ("next_rhs_step", lt.I64)] * self.block.prefetches_rhs
+        params += [("panel", lt.PTR)] * (self.block.packs_to > 0)
         return params + [("table", lt.PTR), ("segments", lt.I64)] * self.is_segmented
 
     def define(self, module: ModuleBuilder, linkage: str = "internal") -> FunctionRef:
@@ -301,8 +302,8 @@ class Block:
         if self.spec.taps:
             return self._taps(a, b, sums)
         starts = [self._row(a, row) for row in range(0, self.rows, self.group)]
-        if self.spec.block.prefetches_rhs:
-            starts.append(self.given["next_rhs"])
+        if self.spec.block.packs_to:
+            starts.append(self.given["panel"])
         found = [b, *starts, *sums]
         if isinstance(depth, int):
             found = self._steps(depth, found)
@@ -385,12 +386,14 @@ class Block:
         f, spec = self.f, self.spec
         groups = -(-self.rows // self.group)
         b_row, starts, sums = carried[0], carried[1 : 1 + groups], carried[1 + groups :]
-        next_rhs: list[Value] = []
-        if spec.block.prefetches_rhs:
-            line, *sums = sums
-            fetch(f, line, near=TO_L2)
-            next_rhs = [f.gep(line, self.given["next_rhs_step"], spec.element)]
         b = self._b_vectors(b_row)
+        panel: list[Value] = []
+        if spec.block.packs_to:
+            line, *sums = sums
+            for number, value in enumerate(b):
+                target = f.gep(line, number * spec.lanes, spec.element)
+                f.store(value, target, spec.element.alignment)
+            panel = [f.gep(line, spec.block.packs_to, spec.element)]
         found: list[Value] = []
         for row in range(self.rows):
             where = self._row(starts[row // self.group], row % self.group)
@@ -406,13 +409,13 @@ class Block:
             block = f.imul(self.depth, self.strides["a_step"])
             fetch(f, f.gep(starts[0], block, spec.element), near=TO_L2)
         after = [f.gep(start, self.strides["a_step"], spec.element) for start in starts]
-        return [f.gep(b_row, self.strides["b_step"], spec.element), *after, *next_rhs, *found]
+        return [f.gep(b_row, self.strides["b_step"], spec.element), *after, *panel, *found]
 
     @property
     def _fetches(self) -> bool:
         """Whether there are enough products to hide prefetches."""
         held = self.spec.block
-        is_fetched = held.rows_ahead > 0 or held.fetches_next or held.prefetches_rhs
+        is_fetched = held.rows_ahead > 0 or held.fetches_next
         return is_fetched and not isinstance(self.depth, int)
 
     def _fetch_ahead(self, b_row: Value) -> None:

@@ -6,7 +6,9 @@ the addresses of the micro-kernels: two heights, whole and masked. One driver fo
 serves all plain products of the process. Sums go to the result, or to a tile on the stack, from
 which an epilogue takes the rows of each row block.
 
-A unit multiplies piece of k by piece, row block by row block, panel by panel. The phase that packs
+A unit multiplies piece of k by piece, row block by row block, panel by panel. Its columns are
+packed before, or by the micro-kernels of its first row block, which read them where they lie: so
+memory is read while products are computed (`ProductVariant.packs_first`). The phase that packs
 before the units, and the units of both operands packed, are in `product_ahead`; packing is in
 `product_packing`.
 
@@ -27,13 +29,9 @@ from ingot.cpu.emit.contraction.product_packing import pack_columns, pack_rows
 from ingot.cpu.emit.contraction.product_parts import Block, Part, Products, Unit
 from ingot.cpu.emit.contraction.tiles import TileShapes, no_shapes, release_tiles
 from ingot.cpu.emit.driver_records import DriverStart, first_row
-from ingot.llvm.machine_model import LINE_BYTES
 from ingot.native.functions import inlined, native
 from ingot.native.pointers import Array, Pointer, sizeof
 from ingot.native.types import i64
-
-LINES_PER_ROW = 3
-"""Lines of a row of a panel where it lies: row block after row block, each fetches one of them."""
 
 
 @native
@@ -100,45 +98,55 @@ def multiply_unit(of: Products, unit: Unit, row: i64, column: i64) -> None:
 @inlined
 def multiply_piece(of: Products, unit: Unit) -> None:
     """Multiply a piece of k, row block by row block, each followed by its epilogue."""
-    part = unit.part
     rhs = rhs_at(of, unit)
-    next_rhs = rhs
-    if of.variant.has_panels:
-        next_rhs = packed_next(of, unit, rhs)
+    first = unit.first_block
+    if of.variant.packs_first:
+        multiply_rows(of.packing, unit, first, rhs)
+        first += 1
+    elif of.variant.has_panels:
         pack_columns(of, unit, unit.panels, rhs)
+    if of.variant.has_panels:
         rhs = unit.panels
-    whole = unit.columns // of.columns * of.columns
-    block = Block.on_stack()
-    for number in range(unit.first_block, unit.last_block):
-        row = first_row(part, number)
-        sums = unit.out + (row - unit.top) * part.block_row * of.bytes
-        block.rows = first_row(part, number + 1) - row
-        block.a = rows_of(of, unit, number, block.rows)
-        block.rest = of.columns
-        block.function = part.tall if number < part.tall_blocks else part.low
-        lines = next_rhs + min(number - unit.first_block, LINES_PER_ROW - 1) * LINE_BYTES
-        for column in range(0, whole, of.columns):
-            block.b = column_of(of, part, rhs, column)
-            block.c = sums + column * of.bytes
-            block.next_rhs = lines + column * of.bytes
-            multiply_block(of, unit, block)
-        if whole < unit.columns:
-            block.rest = unit.columns - whole
-            block.function = part.tall_rest if number < part.tall_blocks else part.low_rest
-            block.b = column_of(of, part, rhs, whole)
-            block.c = sums + whole * of.bytes
-            block.next_rhs = lines + whole * of.bytes
-            multiply_block(of, unit, block)
-        finish(unit, sums, number, number + 1)
+    for number in range(first, unit.last_block):
+        multiply_rows(of, unit, number, rhs)
 
 
 @inlined
-def packed_next(of: Products, unit: Unit, rhs: Pointer) -> Pointer:
-    """Return where the columns begin that are packed next: in the next piece of k, or behind."""
+def multiply_rows(of: Products, unit: Unit, number: i64, rhs: Pointer) -> None:
+    """Multiply a row block with the columns of a unit, panel by panel, then run its epilogue."""
     part = unit.part
-    if unit.start + part.k_block < part.k:
-        return rhs + part.k_block * part.rhs_step * of.rhs_bytes
-    return rhs + (part.n_block - unit.start * part.rhs_step) * of.rhs_bytes
+    row = first_row(part, number)
+    sums = unit.out + (row - unit.top) * part.block_row * of.bytes
+    whole = unit.columns // of.columns * of.columns
+    block = Block.on_stack()
+    block.rows = first_row(part, number + 1) - row
+    block.a = rows_of(of, unit, number, block.rows)
+    block.rest = of.columns
+    block.function = part.tall if number < part.tall_blocks else part.low
+    if of.packs:
+        block.function = part.tall_packing if number < part.tall_blocks else part.low_packing
+    for column in range(0, whole, of.columns):
+        block.c = sums + column * of.bytes
+        multiply_columns(of, unit, block, rhs, column)
+    if whole < unit.columns:
+        block.rest = unit.columns - whole
+        block.function = part.tall_rest if number < part.tall_blocks else part.low_rest
+        if of.packs:
+            block.function = (
+                part.tall_rest_packing if number < part.tall_blocks else part.low_rest_packing
+            )
+        block.c = sums + whole * of.bytes
+        multiply_columns(of, unit, block, rhs, whole)
+    finish(unit, sums, number, number + 1)
+
+
+@inlined
+def multiply_columns(of: Products, unit: Unit, block: Block, rhs: Pointer, column: i64) -> None:
+    """Compute the register block of a row block that begins at a column of the unit."""
+    block.b = column_of(of, unit.part, rhs, column)
+    if of.packs:
+        block.panel = unit.panels + column * unit.part.panel_depth * of.bytes
+    multiply_block(of, unit, block)
 
 
 @inlined
@@ -160,7 +168,7 @@ def rows_of(of: Products, unit: Unit, number: i64, rows: i64) -> Pointer:
 @inlined
 def column_of(of: Products, part: Part, rhs: Pointer, column: i64) -> Pointer:
     """Return where a column of the rhs begins, or its panel."""
-    if of.variant.has_panels:
+    if of.variant.has_panels and not of.packs:
         return rhs + column * part.panel_depth * of.bytes
     if of.is_transposed:
         return rhs + column * part.rhs_step * of.rhs_bytes

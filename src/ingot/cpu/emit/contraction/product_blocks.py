@@ -86,16 +86,16 @@ def _emit_block(f: FunctionBuilder, of: Products, unit: Value, block: Value) -> 
         steps = [] if variant.packed_step else [parts(lhs_row)]
         if not variant.is_lhs_packed and not variant.is_dense:
             steps.append(number("lhs_step"))
-        if not variant.has_panels:
+        if of.packs or not variant.has_panels:
             steps.append(number("rhs_step"))
         if variant.factors > 1:
             depth = f.as_value(f.iceildiv(depth, variant.factors))
         goes_on = f.icmp("sgt", start, f.const(lt.I64, 0))
         steps.append(parts(number("out_row")))
-        if variant.has_panels and variant.fetches:
-            steps += [Block.c_layout.load(f, block, "next_rhs"), number("rhs_step")]
+        if of.packs:
+            steps.append(Block.c_layout.load(f, block, "panel"))
         arguments = [a, b, c, parts(depth), goes_on, parts(rest), *steps]
-    any_height = micro_kernel(variant, variant.block(1, variant.columns))
+    any_height = micro_kernel(variant, variant.block(1, variant.columns, packs=of.packs))
     signature = [type_ for _, type_ in any_height.params]
     f.call_indirect(function, lt.VOID, signature, arguments)
 

@@ -40,9 +40,21 @@ MAX_EPILOGUE_LANES = 128
 
 @record
 class Products(Known):
-    """Products of a variant: what their driver's code depends on."""
+    """Products of a variant: what their driver's code depends on.
+
+    Attributes:
+        variant: the variant.
+        packs: whether their register blocks pack their columns: those of a unit's first row block,
+            if the variant `packs_first`.
+    """
 
     variant: ProductVariant
+    packs: bool = False
+
+    @property
+    def packing(self) -> Products:
+        """The same products, packing their columns."""
+        return replace(self, packs=True)
 
     @property
     def cell(self) -> Type:
@@ -125,13 +137,18 @@ class Products(Known):
 class Part(ProductNumbers, is_constant=True):
     """The part of env behind its start: the numbers, and micro-kernels of two heights.
 
-    The last two are for the columns behind the whole register blocks.
+    Those of the rest are for the columns behind the whole register blocks. The last four pack the
+    rhs as they multiply it; without `packs_first` they are the first four.
     """
 
     low: Pointer
     tall: Pointer
     low_rest: Pointer
     tall_rest: Pointer
+    low_packing: Pointer
+    tall_packing: Pointer
+    low_rest_packing: Pointer
+    tall_rest_packing: Pointer
 
 
 class Unit(Struct):
@@ -164,7 +181,7 @@ class Unit(Struct):
 class Block(Struct):
     """A register block: its micro-kernel, A, B, C, the columns from its first one on, its rows.
 
-    At `next_rhs` are the columns that are packed next, which it prefetches.
+    It packs its columns to `panel`, if it packs them.
     """
 
     function: Pointer
@@ -173,7 +190,7 @@ class Block(Struct):
     c: Pointer
     rest: i64
     rows: i64
-    next_rhs: Pointer
+    panel: Pointer
 
 
 @lru_cache(maxsize=MOST_SHARED)
@@ -192,7 +209,7 @@ def micro_kernel(variant: ProductVariant, block: MicroBlock) -> Kernel:
     parts = 1 + variant.is_complex
     lanes = variant.lanes * parts
     common = shared(cell, lanes, block, masked=columns % lanes > 0)
-    if variant.has_panels:
+    if variant.has_panels and not block.packs_to:
         common = on_panels(common, variant.columns * parts)
     return replace(
         common,
