@@ -124,11 +124,6 @@ def test_few_rows_pack_long_pieces_of_a_large_rhs():
     assert made.n_block >= 256
 
 
-def test_deep_products_go_through_both_operands_in_pieces():
-    made = schedule((None, 256, 64, 1100))
-    assert (made.rhs, made.k_block, made.units) == ("direct", 64, 4)
-
-
 @pytest.mark.parametrize(
     ("columns", "depth", "rhs"),
     [(146, 512, "direct"), (512, 512, "packed"), (128, 25088, "packed")],

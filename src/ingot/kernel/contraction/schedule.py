@@ -10,7 +10,6 @@ on the kernel, its extents and the target's vectors alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
@@ -44,7 +43,6 @@ from ingot.kernel.contraction.unit_blocks import (
     MIN_BOTH_ROWS,
     STREAM_BYTES,
     TILE_BYTES,
-    deep_blocks,
     even,
     multiple,
     packed_blocks,
@@ -62,10 +60,6 @@ MAX_PACKED_VECTORS = 4
 
 MAX_COLUMNS = 1024
 MAX_CHUNK_PRODUCTS = 16_000_000
-
-
-DEEP = 1024
-"""Depth from which on a product is deep."""
 
 MIN_COLUMN_DOT_ROWS = 256
 """Rows of a unit of these convolutions, which pay for packing the columns."""
@@ -85,19 +79,11 @@ no near cache 0.90, 0.96, 0.97. Unlimited pieces took 0.94 of that in the cache,
 16x1024x1024 1.21, 4x512x512 1.2, 2x2048x512 1.2, 1x1024x1024 1.05 (AVX2, one thread,
 2026-11-29)."""
 
-Reading = Literal["streamed", "deep", "whole"]
+PIECES: Mapping[RhsPlacement, int] = {"direct": L1_WAYS, "packed": 128}
+"""Products summed before sums go to memory where a product of few rows streams a large rhs.
 
-PIECES: Mapping[tuple[Reading, RhsPlacement], int] = {
-    ("streamed", "direct"): L1_WAYS,
-    ("streamed", "packed"): 128,
-    ("deep", "direct"): 64,
-}
-"""Products summed before sums go to memory, where that is not the whole depth.
-
-A product of few rows with a large rhs reads this many rows of the rhs at once, each from end to
-end: in place, the lines of a set of the L1 cache; packed, enough for a packed block with a
-long run of each. In a deep product, pieces of both operands stay in the L1 cache for all rows and
-columns of a unit."""
+It reads this many rows of the rhs at once, each from end to end: in place, the lines of a set of
+the L1 cache; packed, enough for a packed block with a long run of each."""
 
 BLOCKS_PIECE = 2 * L1_WAYS
 """Rows of the rhs in a piece of k of a product of few rows, if these are several register blocks:
@@ -210,14 +196,14 @@ class _BlockShape:
 
     Attributes:
         rhs: see `ContractionSchedule`.
-        reading: which of `PIECES` may bound the depth.
+        is_streamed: whether few rows read a large rhs, so that `PIECES` may bound the depth.
         lanes, rows, columns: sizes of a register block.
         depth: products summed before sums go to memory; None: all of them.
         store_direct: see `ContractionSchedule`.
     """
 
     rhs: RhsPlacement
-    reading: Reading
+    is_streamed: bool
     lanes: int
     rows: int
     columns: int
@@ -254,13 +240,13 @@ def _block_shape(
         columns = _dot_columns(rows, vectors)
     elif rhs != "direct":
         columns = min(columns, MAX_PACKED_VECTORS * lanes)
-    reading = _reading(kernel, bits, rows)
-    if (reading, rhs) in PIECES:
+    is_streamed = _is_streamed(kernel, bits, rows)
+    if is_streamed and rhs in PIECES:
         row_bytes = n * bits // 8
         has_blocks = m > rows and vectors.registers >= MANY_REGISTERS
-        depth = _piece(reading, rhs, row_bytes * k, row_bytes, has_blocks=has_blocks)
+        depth = _piece(rhs, row_bytes * k, row_bytes, has_blocks=has_blocks)
     store_direct = (masks or rhs in DOTS) and stores_sums(kernel)
-    return _BlockShape(rhs, reading, lanes, rows, columns, depth, store_direct)
+    return _BlockShape(rhs, is_streamed, lanes, rows, columns, depth, store_direct)
 
 
 def _unit_blocks(kernel: ContractionKernel, sizes: Sizes, shape: _BlockShape) -> tuple[int, int]:
@@ -269,10 +255,8 @@ def _unit_blocks(kernel: ContractionKernel, sizes: Sizes, shape: _BlockShape) ->
     padded = -(-(shape.depth or sizes.k) // (shape.lanes * sizes.factors)) * shape.lanes
     is_low = are_few(kernel, bits, shape.rows)
     n_block = _column_block(sizes.n, shape.columns, padded * bits, shape.rhs, is_low)
-    if (shape.reading, shape.rhs) == ("streamed", "direct"):
+    if shape.is_streamed and shape.rhs == "direct":
         m_block, n_block = streamed_blocks(sizes.m, sizes.n, block, bits)
-    elif (shape.reading, shape.rhs) == ("deep", "direct"):
-        m_block, n_block = deep_blocks(sizes.m, sizes.n, block)
     else:
         m_block, n_block = _blocks(kernel, sizes, block, n_block, shape.rhs)
     if shape.store_direct:
@@ -336,11 +320,9 @@ def _column_block(n: int, columns: int, bits: int, rhs: RhsPlacement, is_low: bo
     return multiple(min(fitting, MAX_COLUMNS, n + columns - 1), columns)
 
 
-def _piece(
-    reading: Reading, rhs: RhsPlacement, rhs_bytes: int, row_bytes: int, *, has_blocks: bool
-) -> int:
+def _piece(rhs: RhsPlacement, rhs_bytes: int, row_bytes: int, *, has_blocks: bool) -> int:
     """Return the products that are summed before sums go to memory; `has_blocks`: high ones."""
-    if (reading, rhs) == ("streamed", "direct"):
+    if rhs == "direct":
         if row_bytes % CROWDED_STEP:
             if rhs_bytes <= CACHED_BYTES:
                 return CACHED_PIECE
@@ -348,7 +330,7 @@ def _piece(
                 return SHORT_PIECE
         if has_blocks:
             return BLOCKS_PIECE
-    return PIECES[reading, rhs]
+    return PIECES[rhs]
 
 
 def _blocks(
@@ -384,11 +366,9 @@ def _blocks(
     return even(m, m_block, rows), even(n, n_block, columns)
 
 
-def _reading(kernel: ContractionKernel, bits: int, rows: int) -> Reading:
-    """Return how the operands are gone through, as far as extents decide."""
+def _is_streamed(kernel: ContractionKernel, bits: int, rows: int) -> bool:
+    """Return whether few rows, a known number, read a rhs that the cache does not keep."""
     n, k = kernel.n.extent, kernel.k.extent
     if kernel.patches is not None or not (isinstance(n, int) and isinstance(k, int)):
-        return "whole"
-    if are_few(kernel, bits, rows) and n * k * bits // 8 > UNPACKED_BYTES:
-        return "streamed"
-    return "deep" if k >= DEEP else "whole"
+        return False
+    return are_few(kernel, bits, rows) and n * k * bits // 8 > UNPACKED_BYTES

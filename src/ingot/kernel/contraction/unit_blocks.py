@@ -26,7 +26,7 @@ same time, and products less. With 256 columns of bytes 88x983x784 took 216 us, 
 and 100x600x900 as long (AVX-512, one thread, 2026-11-27)."""
 
 FEW_BOTH = 64
-"""Rows that are enough while there are fewer than `DEEP_UNITS` units."""
+"""Rows that are enough while there are fewer than `ENOUGH_UNITS` units."""
 
 FEW_UNITS = 16
 TILE_BYTES = 3 * L1_BYTES
@@ -35,9 +35,8 @@ TILE_BYTES = 3 * L1_BYTES
 CHUNK_PRODUCTS = 500_000
 """Products per chunk at least: some microseconds, so that handing out chunks costs nothing."""
 
-MAX_DEEP_BLOCK, MIN_DEEP_BLOCK, DEEP_UNITS = 128, 64, 4
-"""Rows and columns of a unit of a deep product at most, and where more units are wanted; units
-wanted."""
+ENOUGH_UNITS = 4
+"""Units from which on none has fewer rows and columns than packing both operands pays for."""
 
 STREAM_BYTES, STREAM_UNITS = (8192, 16384), (4, 8)
 """Bytes of a row of the rhs that a unit of few rows reads, and units: long runs are faster.
@@ -64,23 +63,6 @@ def streamed_blocks(m: int, n: int, block: tuple[int, int], bits: int) -> tuple[
     return even(m, m, rows), even(n, n_block, columns)
 
 
-def deep_blocks(m: int, n: int, block: tuple[int, int]) -> tuple[int, int]:
-    """Return the rows and columns of a unit of a deep product of `m` rows and `n` columns.
-
-    `block` is (rows, columns) of the register block.
-    """
-    rows, columns = block
-    m_block, n_block = min(m, MAX_DEEP_BLOCK), min(n, MAX_DEEP_BLOCK)
-    while -(-m // m_block) * -(-n // n_block) < DEEP_UNITS:
-        if n_block >= 2 * MIN_DEEP_BLOCK:
-            n_block //= 2
-        elif m_block >= 2 * MIN_DEEP_BLOCK:
-            m_block //= 2
-        else:
-            break
-    return even(m, m_block, rows), even(n, n_block, columns)
-
-
 def packed_blocks(
     extents: tuple[int, int, int, int],
     columns: int,
@@ -105,7 +87,7 @@ def packed_blocks(
     while (units := batch * -(-m // m_block) * -(-n // n_block)) < FEW_UNITS:
         if m_block * min(n_block, n) * k < 2 * CHUNK_PRODUCTS:
             break
-        are_enough = least is not None and units >= DEEP_UNITS
+        are_enough = least is not None and units >= ENOUGH_UNITS
         few = (m, columns) if least is None else (FEW_BOTH, columns)
         least_rows, least_columns = least if least is not None and are_enough else few
         if m_block >= max(2 * least_rows, 2 * n_block):
