@@ -16,7 +16,7 @@ ELEMENTWISE = opcodes(lambda row: row.has(Trait.ELEMENTWISE))
 
 @rule(
     m.broadcast(x, where=lambda i: len(i.attributes.dimensions) == i.shape.rank),
-    example="x = f32[2,3] parameter(0)\nROOT a = f32[2,3] broadcast(x), dimensions={0,1}",
+    example="a = f32[2,3] broadcast(f32[2,3] x), dimensions={0,1}",
 )
 def broadcast_identity(root: Instruction, x: Instruction) -> Instruction | None:
     """broadcast(x) => x where no dimension is new and the order is kept"""
@@ -27,9 +27,8 @@ def broadcast_identity(root: Instruction, x: Instruction) -> Instruction | None:
 @rule(
     m.broadcast(m.broadcast(x, name="inner")),
     example="""
-        x = f32[3] parameter(0)
-        a = f32[2,3] broadcast(x), dimensions={1}
-        ROOT b = f32[2,5,3] broadcast(a), dimensions={0,2}""",
+        a = f32[2,3] broadcast(f32[3] x), dimensions={1}
+        b = f32[2,5,3] broadcast(a), dimensions={0,2}""",
 )
 def broadcast_broadcast(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
@@ -42,7 +41,7 @@ def broadcast_broadcast(
 
 @rule(
     m.broadcast(x, where=lambda i: 1 in i.shape.dims and i.operands[0].shape.rank > 0),
-    example="x = f32[2,3] parameter(0)\nROOT a = f32[2,1,3] broadcast(x), dimensions={0,2}",
+    example="a = f32[2,1,3] broadcast(f32[2,3] x), dimensions={0,2}",
 )
 def broadcast_of_ones(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction | None:
     """broadcast(x) => reshape(x) where every new dimension has size 1"""
@@ -69,9 +68,8 @@ def inserted_ones(before: tuple[int | Dim, ...], after: tuple[int | Dim, ...]) -
 @rule(
     m.broadcast(m.reshape(x)),
     example="""
-        x = f32[3] parameter(0)
-        a = f32[1,3] reshape(x)
-        ROOT b = f32[2,1,3] broadcast(a), dimensions={1,2}""",
+        a = f32[1,3] reshape(f32[3] x)
+        b = f32[2,1,3] broadcast(a), dimensions={1,2}""",
 )
 def broadcast_of_reshape(
     root: Instruction, x: Instruction, build: RuleBuilder
@@ -96,21 +94,17 @@ def _has_only_broadcasts(root: Instruction) -> bool:
     one_of(ELEMENTWISE, ..., where=_has_only_broadcasts, among=("broadcast",)),
     example=(
         """
-        x = f32[] parameter(0)
-        a = f32[4] broadcast(x), dimensions={}
-        ROOT b = f32[4] exponential(a)""",
+        a = f32[4] broadcast(f32[] x), dimensions={}
+        b = f32[4] exponential(a)""",
         """
-        x = f32[3] parameter(0)
-        y = f32[3] parameter(1)
-        a = f32[2,3] broadcast(x), dimensions={1}
-        b = f32[2,3] broadcast(y), dimensions={1}
-        ROOT c = pred[2,3] compare(a, b), direction=LT""",
+        a = f32[2,3] broadcast(f32[3] x), dimensions={1}
+        b = f32[2,3] broadcast(f32[3] y), dimensions={1}
+        c = pred[2,3] compare(a, b), direction=LT""",
         """
-        x = f32[3] parameter(0)
         y = f32[] constant(2)
-        a = f32[2,3] broadcast(x), dimensions={1}
+        a = f32[2,3] broadcast(f32[3] x), dimensions={1}
         b = f32[2,3] broadcast(y), dimensions={}
-        ROOT c = f32[2,3] multiply(a, b)""",
+        c = f32[2,3] multiply(a, b)""",
     ),
 )
 def elementwise_of_broadcasts(root: Instruction, build: RuleBuilder) -> Instruction | None:

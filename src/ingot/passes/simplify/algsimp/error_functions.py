@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pattern import Op, Pattern, capture, const, m
 from ingot.hlo.rewrite.rule import RuleBuilder, rule
-from ingot.passes.simplify.algsimp.helpers import x, y
+from ingot.passes.simplify.algsimp.helpers import contracted, x, y
 
 # Highest power first.
 NEAR_ZERO = (
@@ -36,9 +37,6 @@ ABOVE_TWO = (
 LOWEST = -88.7228394
 """Where -x^2 is less, the formula gives zero."""
 
-p = capture("p")
-_size, _square = capture("size"), capture("square")
-
 
 def _single(value: float) -> Pattern:
     return const(float(np.float32(value)))
@@ -53,17 +51,23 @@ def _polynomial(variable: Pattern, row: tuple[float, ...]) -> Pattern:
     return m.add(found, _single(row[-1]), ordered=True, once=True)
 
 
-def _formula() -> Op:
-    near = m.multiply(x, _polynomial(_square, NEAR_ZERO), ordered=True, once=True)
-    inverse, falling = m.divide(const(1), _square), m.negate(_square)
+def _is_single(instruction: Instruction) -> bool:
+    return instruction.shape.dtype is F32
+
+
+def _formula(x: Pattern, size: Pattern) -> Op:
+    """Return the pattern of XLA's erfc of `x`; `size` is the absolute value of it."""
+    square = m.multiply(x, x, name="square")
+    near = m.multiply(x, _polynomial(square, NEAR_ZERO), ordered=True, once=True)
+    inverse, falling = m.divide(const(1), square), m.negate(square)
     far = m.select(
-        m.compare(_size, const(2), direction="LT"),
+        m.compare(size, const(2), direction="LT"),
         _polynomial(inverse, BELOW_TWO),
         _polynomial(inverse, ABOVE_TWO),
         once=True,
     )
     exponential = m.exponential(falling, once=True)
-    scale = m.multiply(exponential, m.divide(const(1), _size), ordered=True, once=True)
+    scale = m.multiply(exponential, m.divide(const(1), size), ordered=True, once=True)
     tail = m.select(
         m.compare(falling, _single(LOWEST), direction="LT"),
         const(0),
@@ -76,85 +80,46 @@ def _formula() -> Op:
         capture("tail"),
         once=True,
     )
-    is_near = m.compare(_size, const(1), direction="LT")
-    return m.select(is_near, m.subtract(const(1), near, once=True), side)
+    is_near = m.compare(size, const(1), direction="LT")
+    near_result = m.subtract(const(1), near, once=True)
+    return m.select(is_near, near_result, side, where=_is_single)
 
 
-def _example() -> str:
-    lines = ["x = f32[4] parameter(0)"]
+p = capture("p")
+_positive = m.abs(y, name="x")
 
-    def add(name: str, text: str, element: str = "f32") -> str:
-        lines.append(f"{name} = {element}[4] {text}")
-        return name
-
-    def number(value: float) -> str:
-        name = f"c{len(lines)}"
-        lines.append(f"{name} = f32[] constant({float(np.float32(value))!r})")
-        return add(f"{name}.all", f"broadcast({name}), dimensions={{}}")
-
-    def polynomial(variable: str, row: tuple[float, ...]) -> str:
-        factors = (variable, number(row[0]))
-        for item in row[1:]:
-            product = add(f"m{len(lines)}", f"multiply({', '.join(factors)})")
-            factors = (add(f"s{len(lines)}", f"add({product}, {number(item)})"), variable)
-        return factors[0]
-
-    def less(name: str, left: str, bound: float) -> str:
-        return add(name, f"compare({left}, {number(bound)}), direction=LT", "pred")
-
-    add("size", "abs(x)")
-    add("square", "multiply(x, x)")
-    add("falling", "negate(square)")
-    add("inverse", f"divide({number(1)}, square)")
-    add("near", f"multiply(x, {polynomial('square', NEAR_ZERO)})")
-    add("nearer", f"subtract({number(1)}, near)")
-    below, above = (polynomial("inverse", row) for row in (BELOW_TWO, ABOVE_TWO))
-    add("far", f"select({less('small', 'size', 2)}, {below}, {above})")
-    add("exp", "exponential(falling)")
-    add("over", f"divide({number(1)}, size)")
-    add("scale", "multiply(exp, over)")
-    add("scaled", "multiply(scale, far)")
-    add("tail", f"select({less('none', 'falling', LOWEST)}, {number(0)}, scaled)")
-    add("rest", f"subtract({number(2)}, tail)")
-    add("side", f"select({less('left', 'x', 0)}, rest, tail)")
-    lines.append(f"ROOT r = f32[4] select({less('middle', 'size', 1)}, nearer, side)")
-    return "\n".join(lines)
-
-
-@rule(_formula(), fp=Fp.CONTRACT, example=_example())
-def erfc_of_xla(
-    x: Instruction,
-    size: Instruction,
-    square: Instruction,
-    build: RuleBuilder,
-) -> Instruction | None:
-    """XLA's formula of erfc(x) in f32 => erfc(x)"""
-    is_size = size is x if x.opcode == "abs" else size.opcode == "abs" and size.operands == (x,)
-    is_square = square.opcode == "multiply" and square.operands == (x, x)
-    return build.erfc(x) if is_size and is_square else None
-
+OF_XLA = (
+    contracted(
+        "erfc_of_xla: XLA's formula of erfc(x) in f32 => erfc(x)",
+        _formula(x, m.abs(x, name="size")),
+        m.erfc(x),
+    ),
+    contracted(
+        "erfc_of_xla_of_abs: XLA's formula of erfc(|x|) in f32 => erfc(|x|)",
+        _formula(_positive, _positive),
+        m.erfc(x),
+    ),
+)
 
 _erfc = capture("erfc", where=lambda i: i.opcode == "erfc" and i.use_count == 2)
 
 
 @rule(m.select(p, m.subtract(const(2), _erfc, once=True), _erfc), fp=Fp.CONTRACT, example="""
-        p = pred[4] parameter(0)
-        x = f32[4] parameter(1)
-        e = f32[4] erfc(x)
-        two = f32[] constant(2)
-        b = f32[4] broadcast(two), dimensions={}
-        s = f32[4] subtract(b, e)
-        ROOT r = f32[4] select(p, s, e)""")  # fmt: skip
+        e = f32[4] erfc(f32[4] x)
+        two = f32[4] constant({2, 2, 2, 2})
+        s = f32[4] subtract(two, e)
+        r = f32[4] select(pred[4] p, s, e)""")  # fmt: skip
 def erfc_of_either_sign(p: Instruction, erfc: Instruction, build: RuleBuilder) -> Instruction:
     """select(p, 2 - erfc(x), erfc(x)) => erfc(select(p, -x, x))"""
     (x,) = erfc.operands
     return build.erfc(build.select(p, build.negate(x), x))
 
 
-@rule(m.select(p, m.add(m.erf(x, once=True), const(1), once=True), m.erfc(y, once=True)),
-      fp=Fp.CONTRACT)  # fmt: skip
-def erf_beside_erfc(
-    p: Instruction, x: Instruction, y: Instruction, build: RuleBuilder
-) -> Instruction:
-    """select(p, 1 + erf(x), erfc(y)) => erfc(select(p, -x, y)): normal distributions are so"""
-    return build.erfc(build.select(p, build.negate(x), y))
+NORMAL = (
+    # Normal distributions are written this way.
+    contracted(
+        "erf_beside_erfc: select(p, 1 + erf(x), erfc(y)) => erfc(select(p, -x, y))",
+        m.select(p, m.add(m.erf(x, once=True), const(1), once=True), m.erfc(y, once=True)),
+        m.erfc(m.select(p, m.negate(x), y)),
+    ),
+)

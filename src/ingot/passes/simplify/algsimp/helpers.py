@@ -7,15 +7,24 @@ Invariant: arithmetic here gives bit for bit what the op gives at run time (wrap
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ingot.hlo.dtype import PRED, Kind, from_numpy, greatest, least
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.rewrite.pattern import capture, splat_of
+from ingot.hlo.rewrite.licence import Fp
+from ingot.hlo.rewrite.pattern import capture, const, splat_of
+from ingot.hlo.rewrite.rule import identity
 
 x, y, z = capture("x"), capture("y"), capture("z")
+zero = const(0, name="zero")
+
+contracted = partial(identity, fp=Fp.CONTRACT)
+"""An identity that rounds less often than the program says, or another rounding of it."""
+approximate = partial(identity, fp=Fp.REASSOCIATE)
+"""An identity of real numbers that holds of floats but for rounding and special values."""
 
 
 def dimensions_of(instruction: Instruction) -> tuple[int, ...]:

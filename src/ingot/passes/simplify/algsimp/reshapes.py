@@ -13,7 +13,7 @@ from ingot.passes.simplify.algsimp.helpers import dimensions_of, x
 
 @rule(
     m.reshape(x, where=lambda i: i.shape.dims == i.operands[0].shape.dims),
-    example="x = f32[2,3] parameter(0)\nROOT a = f32[2,3] reshape(x)",
+    example="a = f32[2,3] reshape(f32[2,3] x)",
 )
 def reshape_identity(x: Instruction) -> Instruction:
     """reshape(x) => x where the dimensions stay"""
@@ -23,9 +23,8 @@ def reshape_identity(x: Instruction) -> Instruction:
 @rule(
     m.reshape(m.reshape(x)),
     example="""
-        x = f32[2,6] parameter(0)
-        a = f32[3,4] reshape(x)
-        ROOT b = f32[12] reshape(a)""",
+        a = f32[3,4] reshape(f32[2,6] x)
+        b = f32[12] reshape(a)""",
 )
 def reshape_reshape(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction:
     """reshape(reshape(x)) => reshape(x)"""
@@ -35,9 +34,8 @@ def reshape_reshape(root: Instruction, x: Instruction, build: RuleBuilder) -> In
 @rule(
     m.reshape(m.broadcast(x, where=lambda i: i.operands[0].shape.rank == 0)),
     example="""
-        x = f32[] parameter(0)
-        a = f32[2,6] broadcast(x), dimensions={}
-        ROOT b = f32[12] reshape(a)""",
+        a = f32[2,6] broadcast(f32[] x), dimensions={}
+        b = f32[12] reshape(a)""",
 )
 def reshape_of_splat(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction:
     """reshape(broadcast(scalar)) => broadcast(scalar)"""
@@ -58,9 +56,8 @@ def _matched_ones(
 @rule(
     m.reshape(m.broadcast(x, name="inner")),
     example="""
-        x = f32[3] parameter(0)
-        a = f32[1,2,3] broadcast(x), dimensions={2}
-        ROOT b = f32[2,3] reshape(a)""",
+        a = f32[1,2,3] broadcast(f32[3] x), dimensions={2}
+        b = f32[2,3] reshape(a)""",
 )
 def reshape_of_broadcast(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
@@ -79,7 +76,7 @@ def reshape_of_broadcast(
     m.reshape(m.iota(name="inner")),
     example="""
         a = s32[1,4] iota(), iota_dimension=1
-        ROOT b = s32[4] reshape(a)""",
+        b = s32[4] reshape(a)""",
 )
 def reshape_of_iota(
     root: Instruction, inner: Instruction, build: RuleBuilder
@@ -100,7 +97,7 @@ def _iota_size(iota: Instruction) -> int | Dim:
 
 @rule(
     m.iota(where=lambda i: _iota_size(i) == 1),
-    example="ROOT a = s32[1,4] iota(), iota_dimension=0",
+    example="a = s32[1,4] iota(), iota_dimension=0",
 )
 def iota_of_one(root: Instruction, build: RuleBuilder) -> Instruction:
     """iota along a dimension of size 1 => 0"""
@@ -110,8 +107,8 @@ def iota_of_one(root: Instruction, build: RuleBuilder) -> Instruction:
 @rule(
     m.transpose(x),
     example=(
-        "x = f32[2,3] parameter(0)\nROOT a = f32[2,3] transpose(x), dimensions={0,1}",
-        "x = f32[2,1,3] parameter(0)\nROOT a = f32[1,2,3] transpose(x), dimensions={1,0,2}",
+        "a = f32[2,3] transpose(f32[2,3] x), dimensions={0,1}",
+        "a = f32[1,2,3] transpose(f32[2,1,3] x), dimensions={1,0,2}",
     ),
 )
 def transpose_of_ones(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction | None:
@@ -123,9 +120,8 @@ def transpose_of_ones(root: Instruction, x: Instruction, build: RuleBuilder) -> 
 @rule(
     m.transpose(m.transpose(x, name="inner")),
     example="""
-        x = f32[2,3,4] parameter(0)
-        a = f32[3,4,2] transpose(x), dimensions={1,2,0}
-        ROOT b = f32[3,2,4] transpose(a), dimensions={0,2,1}""",
+        a = f32[3,4,2] transpose(f32[2,3,4] x), dimensions={1,2,0}
+        b = f32[3,2,4] transpose(a), dimensions={0,2,1}""",
 )
 def transpose_transpose(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
@@ -138,9 +134,8 @@ def transpose_transpose(
 @rule(
     m.transpose(m.broadcast(x, name="inner")),
     example="""
-        x = f32[3] parameter(0)
-        a = f32[2,3] broadcast(x), dimensions={1}
-        ROOT b = f32[3,2] transpose(a), dimensions={1,0}""",
+        a = f32[2,3] broadcast(f32[3] x), dimensions={1}
+        b = f32[3,2] transpose(a), dimensions={1,0}""",
 )
 def transpose_of_broadcast(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
@@ -157,7 +152,7 @@ def transpose_of_broadcast(
     m.transpose(m.iota(name="inner")),
     example="""
         a = s32[2,4] iota(), iota_dimension=1
-        ROOT b = s32[4,2] transpose(a), dimensions={1,0}""",
+        b = s32[4,2] transpose(a), dimensions={1,0}""",
 )
 def transpose_of_iota(root: Instruction, inner: Instruction, build: RuleBuilder) -> Instruction:
     """transpose(iota) => iota"""
@@ -168,9 +163,8 @@ def transpose_of_iota(root: Instruction, inner: Instruction, build: RuleBuilder)
 @rule(
     m.transpose(m.reshape(x, name="inner")),
     example="""
-        x = f32[2,3] parameter(0)
-        a = f32[2,1,3] reshape(x)
-        ROOT b = f32[1,3,2] transpose(a), dimensions={1,2,0}""",
+        a = f32[2,1,3] reshape(f32[2,3] x)
+        b = f32[1,3,2] transpose(a), dimensions={1,2,0}""",
 )
 def transpose_of_reshape(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
@@ -195,17 +189,13 @@ def _is_splat(operand: Instruction) -> bool:
     one_of(ELEMENTWISE, ..., where=lambda i: all(map(_moves, i.operands)), among=("reshape",)),
     example=(
         """
-        x = f32[2,3] parameter(0)
-        y = f32[2,3] parameter(1)
-        a = f32[6] reshape(x)
-        b = f32[6] reshape(y)
-        ROOT c = pred[6] compare(a, b), direction=LT""",
+        a = f32[6] reshape(f32[2,3] x)
+        b = f32[6] reshape(f32[2,3] y)
+        c = pred[6] compare(a, b), direction=LT""",
         """
-        x = f32[2,3] parameter(0)
-        y = f32[] parameter(1)
-        a = f32[6] reshape(x)
-        b = f32[6] broadcast(y), dimensions={}
-        ROOT c = f32[6] divide(a, b)""",
+        a = f32[6] reshape(f32[2,3] x)
+        b = f32[6] broadcast(f32[] y), dimensions={}
+        c = f32[6] divide(a, b)""",
     ),
 )
 def elementwise_of_reshapes(root: Instruction, build: RuleBuilder) -> Instruction | None:

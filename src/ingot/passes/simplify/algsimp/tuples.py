@@ -11,10 +11,8 @@ from ingot.hlo.rewrite.rule import rule
 @rule(
     m.get_tuple_element(m.tuple(..., name="inner")),
     example="""
-        x = f32[4] parameter(0)
-        y = f32[3] parameter(1)
-        t = (f32[4], f32[3]) tuple(x, y)
-        ROOT a = f32[3] get-tuple-element(t), index=1""",
+        t = (f32[4], f32[3]) tuple(f32[4] x, f32[3] y)
+        a = f32[3] get-tuple-element(t), index=1""",
 )
 def element_of_tuple(root: Instruction, inner: Instruction) -> Instruction:
     """get-tuple-element(tuple(x, y), 1) => y"""
@@ -25,10 +23,9 @@ def element_of_tuple(root: Instruction, inner: Instruction) -> Instruction:
 @rule(
     m.tuple(..., where=lambda i: bool(i.operands)),
     example="""
-        t = (f32[4], f32[3]) parameter(0)
-        x = f32[4] get-tuple-element(t), index=0
+        x = f32[4] get-tuple-element((f32[4], f32[3]) t), index=0
         y = f32[3] get-tuple-element(t), index=1
-        ROOT a = (f32[4], f32[3]) tuple(x, y)""",
+        a = (f32[4], f32[3]) tuple(x, y)""",
 )
 def tuple_of_elements(root: Instruction) -> Instruction | None:
     """tuple(get-tuple-element(t, 0), get-tuple-element(t, 1), ...) => t"""
