@@ -27,11 +27,11 @@ from ingot.hlo.verifier import verify
 from ingot.passes.buffers.contents import assignment_text
 from ingot.passes.buffers.double_loops import DoubleLoops
 from ingot.passes.expand.exact_boundary import ExactBoundary
+from ingot.passes.expand.product_types import ChangeOpDataType
 from ingot.passes.fusion.attention import AttentionFusion
 from ingot.passes.fusion.fusion import Fusion
-from ingot.passes.simplify.convolution_types import ChangeOpDataType
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
-from ingot.passes.simplify.while_trip_counts import WhileLoopTripCountAnnotator
+from ingot.passes.simplify.trip_count import WhileLoopTripCountAnnotator
 from ingot.passes.spmd.partition import partition
 from ingot.semantics.device_groups import grid_of
 

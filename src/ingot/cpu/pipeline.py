@@ -10,10 +10,10 @@ from __future__ import annotations
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.buffers.double_loops import DoubleLoops
 from ingot.passes.buffers.pipeline import BUFFER_PASSES
+from ingot.passes.expand.product_types import ChangeOpDataType
 from ingot.passes.fusion.attention import AttentionFusion
 from ingot.passes.fusion.fusion import Fusion
 from ingot.passes.fusion.wide_concatenates import WideConcatenates
-from ingot.passes.simplify.convolution_types import ChangeOpDataType
 from ingot.passes.simplify.pipeline import simplification
 
 PIPELINE = Pipeline(

@@ -60,10 +60,12 @@ absent::
     index        a `Dim` of axes `@…`, sizes, and the values `$0`, `$1` … that stand in `with`
 
 Invariant: each distinct expression is written once, so the text is linear in the kernel's size.
+
 """
 
 from __future__ import annotations
 
+import hashlib
 from functools import lru_cache
 from typing import Any
 
@@ -275,3 +277,8 @@ def _attributes(op: str, attributes: Any) -> str:
     return "".join(
         f", {row.name}={row.codec.write(value, str)}" for row, value in rows if value != row.default
     )
+
+
+def fingerprint(kernel: Kernel) -> str:
+    """Return 16 hex digits that equal kernels share."""
+    return hashlib.blake2b(kernel_text(kernel).encode(), digest_size=8).hexdigest()

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from math import gcd
 
 from ingot.emit.loop.copies import copy_runs
-from ingot.emit.loop.folds import Folding
+from ingot.emit.loop.folds import Folding, scan_lanes
 from ingot.emit.loop.gather_indices import Block, IndicesAhead, carrying_nothing
-from ingot.emit.loop.scan import scan_lanes
 from ingot.emit.loop.units import UnitEmitter
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.squares import SquareTranspose

@@ -21,8 +21,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.op_pass import Expander
-from ingot.passes.expand.exchange import Exchange, is_only_device, parts_of
-from ingot.passes.expand.ragged_exchange import ragged_rows
+from ingot.passes.expand.exchange import Exchange, is_only_device, parts_of, ragged_rows
 from ingot.semantics.device_groups import grid_of, is_combined_by_exchange, pairs_of
 from ingot.semantics.identities import has_identity, identity_of
 from ingot.semantics.reducers import reducer_opcode

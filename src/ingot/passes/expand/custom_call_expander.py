@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Custom calls of XLA's client library, as ops and LAPACK calls.
+"""Custom calls of known meaning, as ops and LAPACK calls.
 
-XLA's builders write decompositions without an opcode as custom calls without a layout:
-`Qr`, `ProductOfElementaryHouseholderReflectors`, `Eigh`, `LuDecomposition`, `TopK`, `ApproxTopK`.
-XLA expands them in its own passes, so a program that contains one needs no registration.
+`call-meanings` replaces those that mean an ordinary computation (`semantics/call_meanings`), so
+that none of them is left. It runs before `dynamic_padder`: TensorFlow's windows over dimensions of
+dynamic size become ops on such dimensions, which that pass rewrites.
+
+`custom-call-expander` takes those of XLA's client library. XLA's builders write decompositions
+without an opcode as custom calls without a layout: `Qr`,
+`ProductOfElementaryHouseholderReflectors`, `Eigh`, `LuDecomposition`, `TopK`, `ApproxTopK`. XLA
+expands them in its own passes, so a program that contains one needs no registration.
 
 Source: xla/hlo/builder/lib/{qr,self_adjoint_eig,lu_decomposition,approx_topk}.cc,
 xla/hlo/transforms/expanders/{qr_expander,eigh_expander}.cc.
@@ -20,6 +25,8 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.lapack_calls import lapack_call, lapack_element, succeeded
+from ingot.passes.simplify.inline import inline
+from ingot.semantics.call_meanings import meaning_of
 from ingot.semantics.custom_calls import config_text, reduced_dimension, wants_largest
 from ingot.support.records import record
 
@@ -134,3 +141,20 @@ _EXPANSIONS: dict[str, Callable[[Instruction, Builder], list[Instruction]]] = {
     "Qr": _qr,
     "TopK": _topk,
 }
+
+
+@record
+class CallMeanings(Expander):
+    """Replaces custom calls by the computations that they mean."""
+
+    name = "call-meanings"
+    concerns = frozenset({"custom-call"})
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the computation's result; the call itself if it is foreign."""
+        meaning = meaning_of(op)
+        if meaning is None:
+            return op
+        for called in {c for i in meaning.instructions for c in i.called_computations}:
+            module.take(called)
+        return inline(op.computation, meaning, op.operands)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds custom calls of Ingot's own targets, for ops that need the runtime."""
+"""`infeed` and `outfeed` as calls of the runtime's queues; `foreign_call` adds any such call.
+
+The queues are `ingot.runtime.foreign.feeds`.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,11 @@ from typing import Any
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
 from ingot.semantics import custom_calls
+from ingot.support.records import record
 
 
 def foreign_call(
@@ -37,3 +43,16 @@ def foreign_call(
     )
     custom_calls.set_config(made, json.dumps(config, sort_keys=True))
     return made
+
+
+@record
+class FeedExpander(Expander):
+    """Rewrites `infeed` and `outfeed`."""
+
+    name = "feed-expander"
+    concerns = frozenset({"infeed", "outfeed"})
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the call."""
+        target = f"ingot.{op.opcode}"
+        return foreign_call(build, target, op.operands, op.shape, {})

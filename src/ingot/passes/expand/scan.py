@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`scan` as a loop: one step of the computation per element of a dimension.
+"""`scan` as a loop, and `map` over computations that loop as a `scan`.
 
-Source: xla/hlo/transforms/expanders/scan_expander.cc.
+A `scan` becomes one step of the computation per element of a dimension. Elementwise `map`s become
+ops on whole arrays (`map-inliner`); where the computation of a `map` has a loop, each element has
+its own number of steps, so it becomes a `scan` over the elements in a row. Branches stay branches
+there, as a loop in a branch that is not taken may never end.
+
+Source: xla/hlo/transforms/expanders/scan_expander.cc; xla/service/cpu/ir_emitter.cc, which runs
+`map` element after element.
 """
 
 from __future__ import annotations
@@ -15,6 +21,7 @@ from ingot.hlo.opset.transforms import ScanAttributes
 from ingot.hlo.rewrite.op_pass import Expander
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import size_value
+from ingot.passes.expand.element_loops import applied, has_loop
 from ingot.support.records import record
 
 
@@ -90,3 +97,18 @@ class _Slices:
         """Return an output with `value` as the step's slice."""
         box = self.build.reshape_to(value, whole.shape.with_dim(self.dimension, 1).dims)
         return self.build.update_at(whole, box, self.dimension, self.at)
+
+
+@record
+class MapToScan(Expander):
+    """Rewrites `map` over computations with loops, reductions, sorts or custom calls."""
+
+    name = "map-to-scan"
+    concerns = frozenset({"map"})
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the elements' results; `op` itself where there is no loop or no element."""
+        mapped: Computation = op.attributes.to_apply
+        if op.shape.size == 0 or not has_loop(mapped):
+            return op
+        return applied(build, module, mapped, op.operands)[0]

@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mulhi` and `stochastic-convert` in terms of ordinary arithmetic.
+"""`mulhi`, `stochastic-convert` and comparisons in total order, in terms of ordinary arithmetic.
 
 `mulhi` multiplies in twice the width; 64-bit numbers are taken apart into halves. For
 `stochastic-convert` the fraction that truncation drops, as an unsigned number of the width of the
 random one, is the odds of going away from zero.
 
-Source: xla/service/stochastic_convert_decomposer.cc; Hacker's Delight, 8-2.
+Comparisons of floats in total order are comparisons of integers.
+The bits of a float, read as a signed integer, order the positive ones; the negative ones are in
+reverse, which flipping all bits but the sign sets right. Then -NaN < -inf < -0 < 0 < inf < NaN.
+
+Source: xla/service/stochastic_convert_decomposer.cc, comparison_expander.cc; Hacker's Delight, 8-2.
 """
 
 from __future__ import annotations
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.dtype import F64, S64, U64
+from ingot.hlo.dtype import F32, F64, S64, U64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.op_pass import Expander
 from ingot.passes.expand.counters import Words
+from ingot.passes.simplify.algsimp.helpers import is_float
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import record
 
@@ -95,3 +100,31 @@ class StochasticConvertDecomposer(Expander):
         result = build.convert_to(build.select(negative, build.negate(grown), grown), element)
         finite = build.compare(value, value, direction="EQ")
         return build.select(finite, result, build.full(0, result.shape))
+
+
+@record
+class ComparisonExpander(Expander):
+    """Rewrites `compare` with type=TOTALORDER on floats."""
+
+    name = "comparison-expander"
+    concerns = frozenset({"compare"})
+
+    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+        """Return the comparison of integers; the op itself in the other cases."""
+        if op.attributes.type != "TOTALORDER" or not is_float(op.operands[0]):
+            return op
+        keys = [_ordered_bits(operand, build) for operand in op.operands]
+        return build.compare(*keys, direction=op.attributes.direction)
+
+
+def _ordered_bits(operand: Instruction, build: Builder) -> Instruction:
+    """Return signed integers in the total order of the floats."""
+    if operand.shape.dtype.bits <= 8:
+        # These formats differ in where their sign is and which values are NaN.
+        operand = build.convert_to(operand, F32)
+    width = operand.shape.dtype.bits
+    shape = operand.shape.with_dtype(f"s{width}")
+    bits = build.bitcast_convert(operand, shape=shape)
+    flipped = build.xor(bits, build.full((1 << (width - 1)) - 1, shape))
+    negative = build.compare(bits, build.full(0, shape), direction="LT")
+    return build.select(negative, flipped, bits)

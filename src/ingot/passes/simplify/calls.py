@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls: `call`, `map` and `conditional` with a known branch, inlined.
+"""Calls inlined: `call`, `map`, `conditional` with a known branch, and fusions of a given module.
 
-Source: xla/service/call_inliner.cc, map_inliner.cc, conditional_simplifier.cc.
+XLA's dumps after its optimizations have fusions for its own emitters; Ingot decides its own. The
+defuser runs first, so that every pass sees plain ops.
+
+Source: xla/service/call_inliner.cc, map_inliner.cc, conditional_simplifier.cc, defuser.cc.
 """
 
 from __future__ import annotations
@@ -131,3 +134,29 @@ def _known_branch(conditional: Instruction) -> int | None:
     if same_operand and len({len(branch) for branch in branches}) == 1:
         return 0 if len({fingerprint_computation(branch) for branch in branches}) == 1 else None
     return None
+
+
+@record
+class Defuser(Pass):
+    """Replaces every fusion by the body of its computation."""
+
+    name = "defuser"
+    concerns = frozenset({"fusion"})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Inline in every reachable computation."""
+        for computation in module.post_order():
+            fusions = {i for i in computation.calls_and_effects if i.opcode == "fusion"}
+            if fusions:
+                _free(computation, fusions)
+        return inline_all(module, called_by("fusion"))
+
+
+def _free(computation: Computation, fusions: set[Instruction]) -> None:
+    """Remove control dependencies of fusions: they ordered uses of buffers that are gone."""
+    for instruction in computation.instructions:
+        if instruction in fusions:
+            instruction.run_after(())
+        elif fusions.intersection(instruction.control_predecessors):
+            others = (p for p in instruction.control_predecessors if p not in fusions)
+            instruction.run_after(tuple(others))

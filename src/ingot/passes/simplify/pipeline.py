@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from ingot.hlo.rewrite.pass_base import FixedPoint, Pass, Pipeline
 from ingot.passes.expand.bitcast_decomposer import BitcastDecomposer
-from ingot.passes.expand.comparison import ComparisonExpander
 from ingot.passes.expand.complex_expander.expander import ComplexExpander
 from ingot.passes.expand.custom_call_expander import CustomCallExpander
 from ingot.passes.expand.linalg import LinalgExpander
@@ -20,13 +19,14 @@ from ingot.passes.expand.rng_bits import RngBitGeneratorExpander
 from ingot.passes.expand.sharding_remover import ShardingRemover
 from ingot.passes.expand.small_matrices import SmallMatrixExpander
 from ingot.passes.expand.topk import TopKExpander
+from ingot.passes.expand.wide_arithmetic import ComparisonExpander
 from ingot.passes.layout.custom_call_layouts import CustomCallLayouts
-from ingot.passes.simplify.algsimp.algebraic_simplifier import AlgebraicSimplifier
-from ingot.passes.simplify.all_reduce_motion import AllReduceCodeMotion
-from ingot.passes.simplify.all_reduces import AllReduceCombiner
+from ingot.passes.simplify.algsimp.rules import AlgebraicSimplifier
+from ingot.passes.simplify.all_reduces import AllReduceCodeMotion, AllReduceCombiner
 from ingot.passes.simplify.calls import (
     CallInliner,
     ConditionalSimplifier,
+    Defuser,
     MapInliner,
 )
 from ingot.passes.simplify.common_subexpressions import CommonSubexpressionElimination
@@ -36,7 +36,6 @@ from ingot.passes.simplify.convolution_operands import ConvOperandSwapper
 from ingot.passes.simplify.convolution_phases import ConvolutionPhases
 from ingot.passes.simplify.convolutions import ConvolutionCanonicalizer
 from ingot.passes.simplify.dead_code import DeadCodeElimination
-from ingot.passes.simplify.defuser import Defuser
 from ingot.passes.simplify.depthwise_strips import DepthwiseStrips
 from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
 from ingot.passes.simplify.grouped_filter_gradients import GroupedFilterGradients
@@ -46,6 +45,7 @@ from ingot.passes.simplify.scatters import ScatterSimplifier
 from ingot.passes.simplify.separable_windows import SeparableWindows
 from ingot.passes.simplify.sorts import SortSimplifier
 from ingot.passes.simplify.transposes import TransposeMover
+from ingot.passes.simplify.trip_count import WhileLoopTripCountAnnotator
 from ingot.passes.simplify.unfolding import UnfoldingLimit
 from ingot.passes.simplify.while_all_reduces import WhileLoopAllReduceCodeMotion
 from ingot.passes.simplify.while_dots import WhileLoopDotCodeMotion
@@ -54,7 +54,6 @@ from ingot.passes.simplify.while_loops import WhileLoopSimplifier
 from ingot.passes.simplify.while_products import WhileLoopProductLayout
 from ingot.passes.simplify.while_sinking import WhileLoopConstantSinking
 from ingot.passes.simplify.while_stacks import WhileLoopStackMotion
-from ingot.passes.simplify.while_trip_counts import WhileLoopTripCountAnnotator
 from ingot.passes.simplify.zero_sized import ZeroSizedElimination
 
 FIXED_POINT = FixedPoint(

@@ -11,5 +11,5 @@ are computed on the parts if they allow that, and on gathered values if not. `pa
 * `values` and `reshard`, which give each op its operands as it needs them: by one of the
   `exchanges`, by a `movement` of slices (`runs` says where they come from), or gathered.
 
-Shardings are read by `sharding`; `groups` settles those that a program leaves open.
+Shardings are read by `sharding`; `partitioner` settles those that a program leaves open.
 """

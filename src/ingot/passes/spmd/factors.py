@@ -17,6 +17,13 @@ Example:
     >>> transposed = b.transpose(b.parameter(0, "f32[2,3]"), dimensions=(1, 0))
     >>> factors_of(transposed, [transposed.operands[0].shape])
     Factors(operands=((0, 1),), results=((1, 0),), fold='')
+
+The factors of gather and scatter are dimensions of operand, indices and windows that go together.
+Indices are independent of each other, so each of their dimensions is a factor. So is a dimension of
+the windows that takes a whole dimension of the operand, since it begins at 0 whatever the index is.
+The dimensions of a scatter's indices are factors only if the operand is the identity of the fold
+over devices, or if they are batching dimensions of the operand, too.
+
 """
 
 from __future__ import annotations
@@ -24,12 +31,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
+from ingot.hlo.opset.indexing import IndexMap
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
-from ingot.passes.spmd.index_factors import DimFactors, indexed_factors
 from ingot.semantics.reducers import is_identity, reducer_opcode
 from ingot.support.records import record
 
@@ -315,3 +323,44 @@ _RULES: dict[str, Callable[[Instruction, Sequence[Shape]], Factors | None]] = {
     "transpose": _transpose,
     "triangular-solve": _matrices,
 }
+
+
+DimFactors = tuple[int | None, ...]
+"""The factor of each dimension of a value; None where the dimension must be whole."""
+
+
+class IndexedFactors(NamedTuple):
+    """The factors of each array's dimensions, numbered by the dimensions of the windowed array."""
+
+    operand: DimFactors
+    indices: DimFactors
+    windowed: DimFactors
+
+
+def indexed_factors(
+    how: IndexMap, operand: Shape, indices: Shape, windowed: Shape, is_free: bool
+) -> IndexedFactors:
+    """Return the factors of a gather or scatter.
+
+    Args:
+        how: gather's or scatter's dimension numbers.
+        operand: the array that is read or written.
+        indices: at which indices.
+        windowed: gather's result or scatter's updates.
+        is_free: whether dimensions of the indices that are not batching dimensions are factors.
+    """
+    factors: tuple[list[int | None], ...] = tuple(
+        [None] * shape.rank for shape in (operand, indices, windowed)
+    )
+    windows = zip(how.window_dims, how.operand_window_dims(operand.rank), strict=True)
+    for window, dim in windows:
+        if windowed.dims[window] == operand.dims[dim]:
+            factors[0][dim] = factors[2][window] = window
+    alongside = dict(zip(how.indices_batching_dims, how.operand_batching_dims, strict=True))
+    batch = [axis for axis in range(windowed.rank) if axis not in how.window_dims]
+    for factor, axis in zip(batch, how.indices_batch_dims(indices.rank), strict=True):
+        if axis in alongside:
+            factors[0][alongside[axis]] = factor
+        if axis in alongside or is_free:
+            factors[1][axis] = factors[2][factor] = factor
+    return IndexedFactors(*map(tuple, factors))
