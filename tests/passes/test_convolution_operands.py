@@ -7,8 +7,7 @@ import pytest
 import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.passes.simplify.convolution_filters import ConvolutionFilterSlicer
-from ingot.passes.simplify.convolution_operands import ConvOperandSwapper
+from ingot.passes.simplify.convolution_operands import ConvolutionFilterSlicer, ConvOperandSwapper
 
 LABELS = ["bf01_oi01->bf01", "b01f_01io->b01f", "01bf_i0o1->f0b1"]
 

@@ -11,7 +11,7 @@ from ingot.formats.hlo_text import parse
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
-from ingot.passes.expand.rng_bits import RngBitGeneratorExpander
+from ingot.passes.expand.rng import RngBitGeneratorExpander
 from ingot.support.diagnostics import UnsupportedError
 
 pytestmark = pytest.mark.fast_share(8)

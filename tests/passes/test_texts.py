@@ -26,7 +26,7 @@ from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.verifier import verify
 from ingot.passes.buffers.contents import assignment_text
 from ingot.passes.buffers.double_loops import DoubleLoops
-from ingot.passes.expand.exact_boundary import ExactBoundary
+from ingot.passes.expand.dynamic_boundary import ExactBoundary
 from ingot.passes.expand.product_types import ChangeOpDataType
 from ingot.passes.fusion.attention import AttentionFusion
 from ingot.passes.fusion.fusion import Fusion

@@ -14,8 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ingot.emit.fft.butterflies import Complex, ComplexMath, butterfly
-from ingot.emit.fft.fold import packed, unpacked
+from ingot.emit.fft.butterflies import Complex, ComplexMath, butterfly, packed, unpacked
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.types import memory_type
 from ingot.gpu.emit.function import GLOBAL, SharedMemory, ThreadValues

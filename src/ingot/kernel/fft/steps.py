@@ -40,7 +40,7 @@ Kind = Literal[
 ]
 """The work of a step: a pass (the first, one with several interleaved sequences, the last, which
 has no twiddle factors, the only one), moving sequences, moving real ones, the second half of a real
-signal's spectrum, packing and taking apart (`emit.fft.fold`), products with a table."""
+signal's spectrum, packing and taking apart (`emit.fft.butterflies`), products with a table."""
 
 Side = Literal["tile", "columns", "rows", "grid", "sequence", "real columns", "half columns"]
 """Where a step reads or writes: a tile; memory whose lanes lie side by side, or whose elements do;

@@ -8,14 +8,13 @@ Asynchronous forms are removed before the ops that they wrap.
 from __future__ import annotations
 
 from ingot.hlo.rewrite.pass_base import Pipeline
-from ingot.passes.expand.async_pairs import AsyncToSync
+from ingot.passes.expand.async_pairs import AsyncToSync, SendRecvToPermute
 from ingot.passes.expand.batch_norm import BatchNormExpander
 from ingot.passes.expand.collectives import CollectiveExpander
 from ingot.passes.expand.conditional_to_select import ConditionalToSelect
 from ingot.passes.expand.custom_call_expander import CallMeanings
-from ingot.passes.expand.dynamic_boundary import DynamicBoundary
+from ingot.passes.expand.dynamic_boundary import DynamicBoundary, ExactBoundary
 from ingot.passes.expand.dynamic_padder import DynamicPadder
-from ingot.passes.expand.exact_boundary import ExactBoundary
 from ingot.passes.expand.fft_lengths import FftLengths
 from ingot.passes.expand.foreign import FeedExpander
 from ingot.passes.expand.product_types import ConvolutionTypeCanonicalizer
@@ -24,7 +23,6 @@ from ingot.passes.expand.reducer_expander import ReducerExpander
 from ingot.passes.expand.rng import RngExpander, RngStateExpander
 from ingot.passes.expand.scan import MapToScan, ScanToWhile
 from ingot.passes.expand.select_and_scatter import SelectAndScatterExpander
-from ingot.passes.expand.send_recv import SendRecvToPermute
 from ingot.passes.expand.sharding_remover import DomainRemover
 from ingot.passes.expand.wide_arithmetic import MulhiExpander, StochasticConvertDecomposer
 

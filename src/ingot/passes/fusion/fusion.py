@@ -15,8 +15,7 @@ from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.fusion.decide import alone, decide
 from ingot.passes.fusion.groups import Decision
-from ingot.passes.fusion.outline import outline
-from ingot.passes.fusion.stored_products import stored_products
+from ingot.passes.fusion.outline import outline, stored_products
 from ingot.support.records import record
 
 CONTROL = ops_with(RegionKind.BRANCH, RegionKind.CALL)

@@ -12,13 +12,12 @@ from ingot.hlo.rewrite.pass_base import FixedPoint, Pass, Pipeline
 from ingot.passes.expand.bitcast_decomposer import BitcastDecomposer
 from ingot.passes.expand.complex_expander.expander import ComplexExpander
 from ingot.passes.expand.custom_call_expander import CustomCallExpander
-from ingot.passes.expand.linalg import LinalgExpander
+from ingot.passes.expand.lapack_calls import LinalgExpander
 from ingot.passes.expand.normalization import FloatNormalization, SubByteNormalization
 from ingot.passes.expand.pipeline import RUNTIME_OPS
-from ingot.passes.expand.rng_bits import RngBitGeneratorExpander
+from ingot.passes.expand.rng import RngBitGeneratorExpander
 from ingot.passes.expand.sharding_remover import ShardingRemover
 from ingot.passes.expand.small_matrices import SmallMatrixExpander
-from ingot.passes.expand.topk import TopKExpander
 from ingot.passes.expand.wide_arithmetic import ComparisonExpander
 from ingot.passes.layout.custom_call_layouts import CustomCallLayouts
 from ingot.passes.simplify.algsimp.rules import AlgebraicSimplifier
@@ -31,8 +30,7 @@ from ingot.passes.simplify.calls import (
 )
 from ingot.passes.simplify.common_subexpressions import CommonSubexpressionElimination
 from ingot.passes.simplify.constant_folding import ConstantFolding
-from ingot.passes.simplify.convolution_filters import ConvolutionFilterSlicer
-from ingot.passes.simplify.convolution_operands import ConvOperandSwapper
+from ingot.passes.simplify.convolution_operands import ConvolutionFilterSlicer, ConvOperandSwapper
 from ingot.passes.simplify.convolution_phases import ConvolutionPhases
 from ingot.passes.simplify.convolutions import ConvolutionCanonicalizer
 from ingot.passes.simplify.dead_code import DeadCodeElimination
@@ -43,16 +41,18 @@ from ingot.passes.simplify.pair_reductions import PairReductions
 from ingot.passes.simplify.reshapes import ReshapeMover
 from ingot.passes.simplify.scatters import ScatterSimplifier
 from ingot.passes.simplify.separable_windows import SeparableWindows
-from ingot.passes.simplify.sorts import SortSimplifier
+from ingot.passes.simplify.sorts import SortSimplifier, TopKExpander
 from ingot.passes.simplify.transposes import TransposeMover
 from ingot.passes.simplify.trip_count import WhileLoopTripCountAnnotator
 from ingot.passes.simplify.unfolding import UnfoldingLimit
 from ingot.passes.simplify.while_all_reduces import WhileLoopAllReduceCodeMotion
 from ingot.passes.simplify.while_dots import WhileLoopDotCodeMotion
-from ingot.passes.simplify.while_invariants import WhileLoopInvariantCodeMotion
+from ingot.passes.simplify.while_invariants import (
+    WhileLoopConstantSinking,
+    WhileLoopInvariantCodeMotion,
+    WhileLoopProductLayout,
+)
 from ingot.passes.simplify.while_loops import WhileLoopSimplifier
-from ingot.passes.simplify.while_products import WhileLoopProductLayout
-from ingot.passes.simplify.while_sinking import WhileLoopConstantSinking
 from ingot.passes.simplify.while_stacks import WhileLoopStackMotion
 from ingot.passes.simplify.zero_sized import ZeroSizedElimination
 
