@@ -60,7 +60,6 @@ absent::
     index        a `Dim` of axes `@…`, sizes, and the values `$0`, `$1` … that stand in `with`
 
 Invariant: each distinct expression is written once, so the text is linear in the kernel's size.
-
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ Indices are independent of each other, so each of their dimensions is a factor. 
 the windows that takes a whole dimension of the operand, since it begins at 0 whatever the index is.
 The dimensions of a scatter's indices are factors only if the operand is the identity of the fold
 over devices, or if they are batching dimensions of the operand, too.
-
 """
 
 from __future__ import annotations
@@ -41,6 +40,9 @@ from ingot.hlo.window import WindowDimension
 from ingot.semantics.reducers import is_identity, reducer_opcode
 from ingot.support.records import record
 
+DimFactors = tuple[int | None, ...]
+"""The factor of each dimension of a value; None where the dimension must be whole."""
+
 
 @record
 class Factors:
@@ -55,6 +57,10 @@ class Factors:
     operands: tuple[DimFactors, ...]
     results: tuple[DimFactors, ...]
     fold: str = ""
+
+
+Rule = Callable[[Instruction, Sequence[Shape]], Factors | None]
+"""Returns the factors of an op on operands of whole shapes, None if it has none."""
 
 
 def factors_of(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
@@ -74,12 +80,23 @@ def _where(free: Iterable[bool]) -> DimFactors:
     return tuple(axis if found else None for axis, found in enumerate(free))
 
 
-def _whole(shape: Shape) -> DimFactors:
-    return (None,) * shape.rank
-
-
 def _all_whole(shapes: Sequence[Shape]) -> tuple[DimFactors, ...]:
-    return tuple(map(_whole, shapes))
+    return tuple((None,) * shape.rank for shape in shapes)
+
+
+def _alike(is_free: Callable[[Instruction, int, int], bool]) -> Rule:
+    """Return the rule of ops all of whose operands and results are divided alike.
+
+    `is_free` says of an op, its rank and a dimension whether that is a factor.
+    """
+
+    def rule(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+        rank = shapes[0].rank
+        factors = _where(is_free(op, rank, axis) for axis in range(rank))
+        results = len(op.shape.elements) if op.shape.is_tuple else 1
+        return Factors((factors,) * len(shapes), (factors,) * results)
+
+    return rule
 
 
 def _elementwise(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
@@ -146,12 +163,6 @@ def _reduce(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     return Factors((*(factors,) * count, *((),) * count), results, fold)
 
 
-def _concatenate(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    (along,) = op.attributes.dimensions
-    factors = _where(axis != along for axis in range(op.shape.rank))
-    return Factors((factors,) * len(shapes), (factors,))
-
-
 def _pad(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     """Dimensions without padding, or with as much at both ends together as between two elements.
 
@@ -183,16 +194,6 @@ def _dynamic_update_slice(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     return Factors((factors, factors, *_all_whole(shapes[2:])), (factors,))
 
 
-def _reverse(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    factors = _where(axis not in op.attributes.dimensions for axis in range(op.shape.rank))
-    return Factors((factors,), (factors,))
-
-
-def _sort(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    factors = _where(axis not in op.attributes.dimensions for axis in range(shapes[0].rank))
-    return Factors((factors,) * len(shapes), (factors,) * len(shapes))
-
-
 def _gather(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     how = op.attributes.index_map
     found = indexed_factors(how, shapes[0], shapes[1], op.shape, is_free=True)
@@ -208,125 +209,6 @@ def _scatter(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     found = indexed_factors(how, shapes[0], shapes[count], shapes[-1], is_free=bool(fold))
     operands, updates = (found.operand,) * count, (found.windowed,) * count
     return Factors((*operands, found.indices, *updates), operands, fold)
-
-
-def _bitcast(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    """All dimensions that both have: the narrower type has one more."""
-    (source,) = shapes
-    common = _counted(min(source.rank, op.shape.rank))
-    factors = ((*common, *(None,) * (rank - len(common))) for rank in (source.rank, op.shape.rank))
-    operand, result = factors
-    return Factors((operand,), (result,))
-
-
-def _collective(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
-    """A collective of the program itself: the dimensions that it does not change can be divided."""
-    along = op.attributes.dimensions
-    if not op.shape.is_array or len(shapes) != 1 or not along:
-        return None
-    factors = _where(axis not in along for axis in range(op.shape.rank))
-    return Factors((factors,), (factors,))
-
-
-def _convolution(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    """The batch, the result's features, and the operand's features, which are summed over."""
-    given, labels = op.attributes, op.attributes.labels
-    empty: list[int | None] = [None] * op.shape.rank
-    lhs, rhs, result = list(empty), list(empty), list(empty)
-    if given.batch_group_count == 1:
-        lhs[labels.lhs.index("b")] = result[labels.output.index("b")] = 0
-    if given.feature_group_count == given.batch_group_count == 1:
-        rhs[labels.rhs.index("o")] = result[labels.output.index("f")] = 1
-        lhs[labels.lhs.index("f")] = rhs[labels.rhs.index("i")] = 2
-    return Factors((tuple(lhs), tuple(rhs)), (tuple(result),), "add")
-
-
-def _fft(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    batch = op.shape.rank - len(op.attributes.fft_length)
-    factors = _where(axis < batch for axis in range(op.shape.rank))
-    return Factors((factors,), (factors,))
-
-
-def _reduce_window(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    """A dimension whose windows have one element."""
-    single = WindowDimension(1)
-    factors = _where(one == single for one in op.attributes.window)
-    count = len(shapes) // 2
-    return Factors((*(factors,) * count, *((),) * count), (factors,) * count)
-
-
-def _select_and_scatter(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    single = WindowDimension(1)
-    factors = _where(one == single for one in op.attributes.window)
-    return Factors((factors, factors, ()), (factors,))
-
-
-def _topk(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    factors = (*_counted(shapes[0].rank - 1), None)
-    return Factors((factors,), (factors, factors))
-
-
-def _matrices(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    factors = _where(axis < op.shape.rank - 2 for axis in range(op.shape.rank))
-    return Factors((factors,) * len(shapes), (factors,))
-
-
-def _custom_call(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
-    """An attribute of JAX's says how many leading dimensions of all values are a batch."""
-    found = op.extra.get("frontend_attributes", "")
-    _, _, text = found.partition("num_batch_dims=")
-    digits = "".join(part for part in text[:4] if part.isdigit())
-    if not digits:
-        return None
-    results = op.shape.elements if op.shape.is_tuple else (op.shape,)
-    batch = _counted(int(digits))
-
-    def factors(shape: Shape) -> DimFactors:
-        return (*batch, *(None,) * (shape.rank - len(batch)))
-
-    return Factors(
-        tuple(factors(shape) for shape in shapes),
-        tuple(factors(shape) for shape in results),
-    )
-
-
-_FOLDS = ops_with(Trait.ASSOCIATIVE)
-_RULES: dict[str, Callable[[Instruction, Sequence[Shape]], Factors | None]] = {
-    "all-gather": _collective,
-    "all-reduce": _elementwise,
-    "all-to-all": _collective,
-    "bitcast-convert": _bitcast,
-    "broadcast": _broadcast,
-    "cholesky": _matrices,
-    "collective-broadcast": _elementwise,
-    "collective-permute": _elementwise,
-    "concatenate": _concatenate,
-    "convolution": _convolution,
-    "custom-call": _custom_call,
-    "dot": _dot,
-    "dynamic-slice": _dynamic_slice,
-    "dynamic-update-slice": _dynamic_update_slice,
-    "fft": _fft,
-    "gather": _gather,
-    "map": _elementwise,
-    "pad": _pad,
-    "reduce": _reduce,
-    "reduce-scatter": _collective,
-    "reduce-window": _reduce_window,
-    "reshape": _reshape,
-    "reverse": _reverse,
-    "scatter": _scatter,
-    "select-and-scatter": _select_and_scatter,
-    "slice": _slice,
-    "sort": _sort,
-    "topk": _topk,
-    "transpose": _transpose,
-    "triangular-solve": _matrices,
-}
-
-
-DimFactors = tuple[int | None, ...]
-"""The factor of each dimension of a value; None where the dimension must be whole."""
 
 
 class IndexedFactors(NamedTuple):
@@ -364,3 +246,104 @@ def indexed_factors(
         if axis in alongside or is_free:
             factors[1][axis] = factors[2][factor] = factor
     return IndexedFactors(*map(tuple, factors))
+
+
+def _bitcast(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    """All dimensions that both have: the narrower type has one more."""
+    (source,) = shapes
+    common = _counted(min(source.rank, op.shape.rank))
+    factors = ((*common, *(None,) * (rank - len(common))) for rank in (source.rank, op.shape.rank))
+    operand, result = factors
+    return Factors((operand,), (result,))
+
+
+def _collective(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
+    """A collective of the program itself: the dimensions that it does not change can be divided."""
+    along = op.attributes.dimensions
+    if not op.shape.is_array or len(shapes) != 1 or not along:
+        return None
+    factors = _where(axis not in along for axis in range(op.shape.rank))
+    return Factors((factors,), (factors,))
+
+
+def _convolution(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    """The batch, the result's features, and the operand's features, which are summed over."""
+    given, labels = op.attributes, op.attributes.labels
+    empty: list[int | None] = [None] * op.shape.rank
+    lhs, rhs, result = list(empty), list(empty), list(empty)
+    if given.batch_group_count == 1:
+        lhs[labels.lhs.index("b")] = result[labels.output.index("b")] = 0
+    if given.feature_group_count == given.batch_group_count == 1:
+        rhs[labels.rhs.index("o")] = result[labels.output.index("f")] = 1
+        lhs[labels.lhs.index("f")] = rhs[labels.rhs.index("i")] = 2
+    return Factors((tuple(lhs), tuple(rhs)), (tuple(result),), "add")
+
+
+def _reduce_window(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    """A dimension whose windows have one element."""
+    single = WindowDimension(1)
+    factors = _where(one == single for one in op.attributes.window)
+    count = len(shapes) // 2
+    return Factors((*(factors,) * count, *((),) * count), (factors,) * count)
+
+
+def _select_and_scatter(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+    single = WindowDimension(1)
+    factors = _where(one == single for one in op.attributes.window)
+    return Factors((factors, factors, ()), (factors,))
+
+
+def _custom_call(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
+    """An attribute of JAX's says how many leading dimensions of all values are a batch."""
+    found = op.extra.get("frontend_attributes", "")
+    _, _, text = found.partition("num_batch_dims=")
+    digits = "".join(part for part in text[:4] if part.isdigit())
+    if not digits:
+        return None
+    results = op.shape.elements if op.shape.is_tuple else (op.shape,)
+    batch = _counted(int(digits))
+
+    def factors(shape: Shape) -> DimFactors:
+        return (*batch, *(None,) * (shape.rank - len(batch)))
+
+    return Factors(
+        tuple(factors(shape) for shape in shapes),
+        tuple(factors(shape) for shape in results),
+    )
+
+
+_FOLDS = ops_with(Trait.ASSOCIATIVE)
+_UNNAMED = _alike(lambda op, rank, axis: axis not in op.attributes.dimensions)
+_MATRICES = _alike(lambda op, rank, axis: axis < rank - 2)
+_RULES: dict[str, Rule] = {
+    "all-gather": _collective,
+    "all-reduce": _elementwise,
+    "all-to-all": _collective,
+    "bitcast-convert": _bitcast,
+    "broadcast": _broadcast,
+    "cholesky": _MATRICES,
+    "collective-broadcast": _elementwise,
+    "collective-permute": _elementwise,
+    "concatenate": _UNNAMED,
+    "convolution": _convolution,
+    "custom-call": _custom_call,
+    "dot": _dot,
+    "dynamic-slice": _dynamic_slice,
+    "dynamic-update-slice": _dynamic_update_slice,
+    "fft": _alike(lambda op, rank, axis: axis < rank - len(op.attributes.fft_length)),
+    "gather": _gather,
+    "map": _elementwise,
+    "pad": _pad,
+    "reduce": _reduce,
+    "reduce-scatter": _collective,
+    "reduce-window": _reduce_window,
+    "reshape": _reshape,
+    "reverse": _UNNAMED,
+    "scatter": _scatter,
+    "select-and-scatter": _select_and_scatter,
+    "slice": _slice,
+    "sort": _UNNAMED,
+    "topk": _alike(lambda op, rank, axis: axis < rank - 1),
+    "transpose": _transpose,
+    "triangular-solve": _MATRICES,
+}
