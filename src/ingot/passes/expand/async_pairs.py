@@ -27,7 +27,7 @@ from ingot.hlo.dtype import U32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import find
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.semantics.channels import DONE_OF, channel_pairs, require_done, require_done_inside
@@ -50,34 +50,29 @@ _ELEMENT = {
 """The element of its operand that each of these ops becomes; None: the whole operand."""
 
 
-@record
-class AsyncToSync(Expander):
-    """Rewrites start, update and done of every kind of asynchronous op."""
-
-    name = "async-to-sync"
-    concerns = frozenset(
-        {"async-start", "copy-start", "all-reduce-start", *_COLLECTIVES, *_ELEMENT}
-    )
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the synchronous form."""
-        if op.opcode in _ELEMENT:
-            (state,), index = op.operands, _ELEMENT[op.opcode]
-            value = state if index is None else build.element_of(state, index)
-            is_pair = op.opcode != "async-update" and (op.is_ordered or state.is_ordered)
-            return build.emit("opt-barrier", value) if is_pair else value
-        if op.opcode == "all-reduce-start":
-            return _synchronous(op, "all-reduce", op.shape)
-        if op.opcode == "copy-start":
-            copy = build.copy(op.operands[0])
-            return build.tuple(copy, op.operands[0], *_contexts(op, build))
-        if op.opcode == "async-start":
-            require_done_inside(op, op.attributes.calls)
-            value = build.call(*op.operands, to_apply=op.attributes.calls)
-            return build.tuple(build.tuple(*op.operands), value, *_contexts(op, build))
-        value = _synchronous(op, _COLLECTIVES[op.opcode], op.shape.elements[1])
-        given = op.operands[0] if len(op.operands) == 1 else build.tuple(*op.operands)
-        return build.tuple(given, value, *_contexts(op, build))
+@expander(
+    "async-to-sync",
+    *("async-start", "copy-start", "all-reduce-start", *_COLLECTIVES, *_ELEMENT),
+)
+def async_to_sync(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Rewrite start, update and done of every kind of asynchronous op."""
+    if op.opcode in _ELEMENT:
+        (state,), index = op.operands, _ELEMENT[op.opcode]
+        value = state if index is None else build.element_of(state, index)
+        is_pair = op.opcode != "async-update" and (op.is_ordered or state.is_ordered)
+        return build.emit("opt-barrier", value) if is_pair else value
+    if op.opcode == "all-reduce-start":
+        return _synchronous(op, "all-reduce", op.shape)
+    if op.opcode == "copy-start":
+        copy = build.copy(op.operands[0])
+        return build.tuple(copy, op.operands[0], *_contexts(op, build))
+    if op.opcode == "async-start":
+        require_done_inside(op, op.attributes.calls)
+        value = build.call(*op.operands, to_apply=op.attributes.calls)
+        return build.tuple(build.tuple(*op.operands), value, *_contexts(op, build))
+    value = _synchronous(op, _COLLECTIVES[op.opcode], op.shape.elements[1])
+    given = op.operands[0] if len(op.operands) == 1 else build.tuple(*op.operands)
+    return build.tuple(given, value, *_contexts(op, build))
 
 
 def _synchronous(op: Instruction, opcode: str, shape: Shape) -> Instruction:

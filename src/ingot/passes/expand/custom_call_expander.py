@@ -22,26 +22,19 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import F64, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.lapack_calls import lapack_call, lapack_element, succeeded
 from ingot.passes.simplify.inline import inline
 from ingot.semantics.call_meanings import meaning_of
 from ingot.semantics.custom_calls import config_text, reduced_dimension, wants_largest
-from ingot.support.records import record
 
 
-@record
-class CustomCallExpander(Expander):
-    """Rewrites the custom calls of XLA's client library."""
-
-    name = "custom-call-expander"
-    concerns = frozenset({"custom-call"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the target's computation; the call itself if the target is not one of these."""
-        rule = _EXPANSIONS.get(op.attributes.custom_call_target)
-        return op if rule is None else _shaped(op.shape, rule(op, build), build)
+@expander("custom-call-expander", "custom-call")
+def custom_call_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Rewrite the custom calls of XLA's client library."""
+    rule = _EXPANSIONS.get(op.attributes.custom_call_target)
+    return op if rule is None else _shaped(op.shape, rule(op, build), build)
 
 
 def _shaped(shape: Shape, parts: list[Instruction], build: Builder) -> Instruction:
@@ -143,18 +136,12 @@ _EXPANSIONS: dict[str, Callable[[Instruction, Builder], list[Instruction]]] = {
 }
 
 
-@record
-class CallMeanings(Expander):
-    """Replaces custom calls by the computations that they mean."""
-
-    name = "call-meanings"
-    concerns = frozenset({"custom-call"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the computation's result; the call itself if it is foreign."""
-        meaning = meaning_of(op)
-        if meaning is None:
-            return op
-        for called in {c for i in meaning.instructions for c in i.called_computations}:
-            module.take(called)
-        return inline(op.computation, meaning, op.operands)
+@expander("call-meanings", "custom-call")
+def call_meanings(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Replace custom calls by the computations that they mean."""
+    meaning = meaning_of(op)
+    if meaning is None:
+        return op
+    for called in {c for i in meaning.instructions for c in i.called_computations}:
+        module.take(called)
+    return inline(op.computation, meaning, op.operands)

@@ -12,10 +12,9 @@ from typing import Any
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.semantics import custom_calls
-from ingot.support.records import record
 
 
 def foreign_call(
@@ -45,14 +44,8 @@ def foreign_call(
     return made
 
 
-@record
-class FeedExpander(Expander):
-    """Rewrites `infeed` and `outfeed`."""
-
-    name = "feed-expander"
-    concerns = frozenset({"infeed", "outfeed"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the call."""
-        target = f"ingot.{op.opcode}"
-        return foreign_call(build, target, op.operands, op.shape, {})
+@expander("feed-expander", "infeed", "outfeed")
+def feed_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Rewrite `infeed` and `outfeed`."""
+    target = f"ingot.{op.opcode}"
+    return foreign_call(build, target, op.operands, op.shape, {})

@@ -24,11 +24,10 @@ from ingot.hlo.dtype import F32, PRED, S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.linalg import TriangularSolveAttributes
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.semantics.call_layouts import Order, note_orders, physical_dims, row_major
 from ingot.semantics.custom_calls import set_config
-from ingot.support.records import record
 
 _LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 Dims = tuple[int | Dim, ...]
@@ -165,14 +164,7 @@ _EXPANSIONS: dict[str, Callable[[Instruction, Builder, Module], Instruction]] = 
 }
 
 
-@record
-class LinalgExpander(Expander):
-    """Rewrites the ops of linear algebra to custom calls of LAPACK targets."""
-
-    name = "linalg-expander"
-
-    concerns = frozenset(_EXPANSIONS)
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the call and the ops on its result."""
-        return _EXPANSIONS[op.opcode](op, build, module)
+@expander("linalg-expander", *_EXPANSIONS)
+def linalg_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Rewrite the ops of linear algebra to custom calls of LAPACK targets."""
+    return _EXPANSIONS[op.opcode](op, build, module)

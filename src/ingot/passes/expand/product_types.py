@@ -23,30 +23,23 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait, opcodes
 from ingot.hlo.opset.contraction import summed_type
-from ingot.hlo.rewrite.op_pass import Expander
-from ingot.support.records import record
+from ingot.hlo.rewrite.op_pass import expander
 
 
-@record
-class ConvolutionTypeCanonicalizer(Expander):
-    """Rewrites dots and convolutions that give numbers of a lesser kind than they sum."""
-
-    name = "convolution-type-canonicalizer"
-    concerns = frozenset(opcodes(lambda row: row.has(Trait.CONTRACTION)))
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the converted sum; the op itself if its type is that of the sum."""
-        result = op.shape.dtype
-        if all(operand.shape.dtype is result for operand in op.operands[:2]):
-            return op
-        operands = [_complex_part(operand, result, build) for operand in op.operands[:2]]
-        left, right = (operand.shape.dtype for operand in operands)
-        element = summed_type(left, right, result)
-        if element is result and operands == list(op.operands[:2]):
-            return op
-        made = op.computation.copy_of(op, (*operands, *op.operands[2:]))
-        op.computation.set_shape(made, op.shape.with_dtype(element))
-        return build.convert_to(made, result)
+@expander("convolution-type-canonicalizer", *opcodes(lambda row: row.has(Trait.CONTRACTION)))
+def convolution_type_canonicalizer(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Rewrite dots and convolutions that give numbers of a lesser kind than they sum."""
+    result = op.shape.dtype
+    if all(operand.shape.dtype is result for operand in op.operands[:2]):
+        return op
+    operands = [_complex_part(operand, result, build) for operand in op.operands[:2]]
+    left, right = (operand.shape.dtype for operand in operands)
+    element = summed_type(left, right, result)
+    if element is result and operands == list(op.operands[:2]):
+        return op
+    made = op.computation.copy_of(op, (*operands, *op.operands[2:]))
+    op.computation.set_shape(made, op.shape.with_dtype(element))
+    return build.convert_to(made, result)
 
 
 def _complex_part(operand: Instruction, result: DType, build: Builder) -> Instruction:
@@ -57,23 +50,17 @@ def _complex_part(operand: Instruction, result: DType, build: Builder) -> Instru
     return build.convert_to(operand, F64 if result is C128 else F32)
 
 
-@record
-class ChangeOpDataType(Expander):
-    """Converts the operands of convolutions to the type that they are summed in."""
-
-    name = "change-op-data-type"
-    concerns = frozenset({"convolution"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the convolution of f32, converted back; the op itself where no driver has it."""
-        if any(0 in value.shape.dims for value in (op, *op.operands)) or not is_driven_in_f32(op):
-            return op
-        made = op.computation.add(
-            "convolution",
-            tuple(build.convert_to(operand, F32) for operand in op.operands),
-            op.attributes,
-            shape=op.shape.with_dtype(F32),
-            name=op.name,
-            metadata=op.metadata,
-        )
-        return build.convert_to(made, op.shape.dtype)
+@expander("change-op-data-type", "convolution")
+def change_op_data_type(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Convert the operands of convolutions to the type that they are summed in."""
+    if any(0 in value.shape.dims for value in (op, *op.operands)) or not is_driven_in_f32(op):
+        return op
+    made = op.computation.add(
+        "convolution",
+        tuple(build.convert_to(operand, F32) for operand in op.operands),
+        op.attributes,
+        shape=op.shape.with_dtype(F32),
+        name=op.name,
+        metadata=op.metadata,
+    )
+    return build.convert_to(made, op.shape.dtype)

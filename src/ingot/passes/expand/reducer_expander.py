@@ -28,7 +28,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
 from ingot.passes.expand.element_loops import applied, converted, has_loop
@@ -37,7 +37,6 @@ from ingot.passes.expand.scatter_scan import scattered
 from ingot.passes.expand.sort_by_rank import sorted_by_rank
 from ingot.semantics.identities import identity_of
 from ingot.semantics.reducers import is_identity, reducer_opcode
-from ingot.support.records import record
 
 
 def _reduced_over_nothing(op: Instruction, build: Builder) -> Instruction:
@@ -160,20 +159,14 @@ _EXPANSIONS: dict[str, _Expansion] = {
 }
 
 
-@record
-class ReducerExpander(Expander):
-    """Rewrites ops whose computation on elements no kernel supports."""
-
-    name = "reducer-expander"
-    concerns = frozenset(_EXPANSIONS)
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the results; `op` itself where kernels do it."""
-        if op.opcode == "reduce" and not op.attributes.dimensions:
-            return _reduced_over_nothing(op, build)
-        if any(0 in one.shape.dims for one in op.operands):
-            return op
-        if not has_loop(op.attributes.to_apply):
-            is_padded = op.opcode == "reduce-window" and _is_padded(op.attributes.window)
-            return _started_late(op, build, module) if is_padded else op
-        return build.value_of(_EXPANSIONS[op.opcode](op, build, module), op.shape)
+@expander("reducer-expander", *_EXPANSIONS)
+def reducer_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Rewrite ops whose computation on elements no kernel supports."""
+    if op.opcode == "reduce" and not op.attributes.dimensions:
+        return _reduced_over_nothing(op, build)
+    if any(0 in one.shape.dims for one in op.operands):
+        return op
+    if not has_loop(op.attributes.to_apply):
+        is_padded = op.opcode == "reduce-window" and _is_padded(op.attributes.window)
+        return _started_late(op, build, module) if is_padded else op
+    return build.value_of(_EXPANSIONS[op.opcode](op, build, module), op.shape)

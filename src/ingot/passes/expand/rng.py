@@ -26,36 +26,29 @@ from ingot.hlo.dtype import F32, F64, U32, U64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.random import bits_shape
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import Words, size_value
 from ingot.passes.expand.foreign import foreign_call
 from ingot.support.diagnostics import UnsupportedError
-from ingot.support.records import record
 
 TARGET = "ingot.rng_state"
 _MOST_DRAWN = 1 << 40
 """The advance of the counter for a draw of unknown size: more than any array has elements."""
 
 
-@record
-class RngExpander(Expander):
-    """Rewrites `rng` into `rng-get-and-update-state`, `rng-bit-generator` and arithmetic."""
-
-    name = "rng-expander"
-    concerns = frozenset({"rng"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the numbers."""
-        first, second, *_ = op.operands
-        element, dims = op.shape.dtype, op.shape.dims
-        normal = op.attributes.distribution == "rng_normal"
-        words = _words(build, (*dims, 2) if normal else dims)
-        if normal:
-            return _normal(words, first, second, op.shape, build)
-        if element.is_float:
-            return _uniform(words, first, second, op.shape, build)
-        return _integers(words, first, second, op.shape, build)
+@expander("rng-expander", "rng")
+def rng_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Rewrite `rng` into `rng-get-and-update-state`, `rng-bit-generator` and arithmetic."""
+    first, second, *_ = op.operands
+    element, dims = op.shape.dtype, op.shape.dims
+    normal = op.attributes.distribution == "rng_normal"
+    words = _words(build, (*dims, 2) if normal else dims)
+    if normal:
+        return _normal(words, first, second, op.shape, build)
+    if element.is_float:
+        return _uniform(words, first, second, op.shape, build)
+    return _integers(words, first, second, op.shape, build)
 
 
 def _words(build: Builder, dims: tuple[int | dim.Dim, ...]) -> Instruction:
@@ -126,30 +119,17 @@ def _integers(
     return build.convert_to(value, shape.dtype)
 
 
-@record
-class RngStateExpander(Expander):
-    """Rewrites `rng-get-and-update-state` into a call that keeps the op's counter."""
-
-    name = "rng-state-expander"
-    concerns = frozenset({"rng-get-and-update-state"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the call; the program that it ends up in numbers it (`CallSite.number`)."""
-        config = {"delta": op.attributes.delta}
-        return foreign_call(build, TARGET, (), op.shape, config)
+@expander("rng-state-expander", "rng-get-and-update-state")
+def rng_state_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Rewrite `rng-get-and-update-state` into a call that keeps the op's counter."""
+    config = {"delta": op.attributes.delta}
+    return foreign_call(build, TARGET, (), op.shape, config)
 
 
-@record
-class RngBitGeneratorExpander(Expander):
-    """Rewrites `rng-bit-generator`; the default algorithm is Philox, as on XLA:CPU and XLA:GPU."""
-
-    name = "rng-bit-generator-expander"
-    concerns = frozenset({"rng-bit-generator"})
-    ensures = frozenset({"no-rng-bits"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the tuple of next state and bits, or the bits alone."""
-        return _expanded(op, build)
+@expander("rng-bit-generator-expander", "rng-bit-generator", ensures=frozenset({"no-rng-bits"}))
+def rng_bit_generator_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Rewrite `rng-bit-generator`; the default algorithm is Philox, as on XLA:CPU and XLA:GPU."""
+    return _expanded(op, build)
 
 
 def _expanded(generator: Instruction, build: Builder) -> Instruction:

@@ -18,41 +18,35 @@ from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.transforms import ScanAttributes
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import size_value
 from ingot.passes.expand.element_loops import applied, has_loop
 from ingot.support.records import record
 
 
-@record
-class ScanToWhile(Expander):
-    """Rewrites `scan`."""
-
-    name = "scan_expander"
-    concerns = frozenset({"scan"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return outputs and carries of the loop."""
-        given = op.as_(ScanAttributes)
-        count = given.num_carries
-        taken = len(op.operands) - count
-        inputs, carries = op.operands[:taken], op.operands[taken:]
-        (dimension,) = given.dimensions
-        shapes = (op.shape,) if op.shape.is_array else op.shape.elements
-        outputs = [build.full(0, shape) for shape in shapes[: len(shapes) - count]]
-        size = (inputs or outputs)[0].shape.dims[dimension]
-        if size == 0:
-            return build.value_of([*outputs, *carries], op.shape)
-        steps = build.convert_to(size_value(build, size), S32)
-        state = build.tuple(build.constant(0, S32), steps, *inputs, *outputs, *carries)
-        loop = build.while_(
-            state,
-            condition=module.take(_condition(state.shape)),
-            body=module.take(_body(op, state.shape, len(inputs), len(outputs))),
-        )
-        numbers = range(2 + len(inputs), len(state.operands))
-        return build.value_of([build.element_of(loop, n) for n in numbers], op.shape)
+@expander("scan_expander", "scan")
+def scan_to_while(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Rewrite `scan`."""
+    given = op.as_(ScanAttributes)
+    count = given.num_carries
+    taken = len(op.operands) - count
+    inputs, carries = op.operands[:taken], op.operands[taken:]
+    (dimension,) = given.dimensions
+    shapes = (op.shape,) if op.shape.is_array else op.shape.elements
+    outputs = [build.full(0, shape) for shape in shapes[: len(shapes) - count]]
+    size = (inputs or outputs)[0].shape.dims[dimension]
+    if size == 0:
+        return build.value_of([*outputs, *carries], op.shape)
+    steps = build.convert_to(size_value(build, size), S32)
+    state = build.tuple(build.constant(0, S32), steps, *inputs, *outputs, *carries)
+    loop = build.while_(
+        state,
+        condition=module.take(_condition(state.shape)),
+        body=module.take(_body(op, state.shape, len(inputs), len(outputs))),
+    )
+    numbers = range(2 + len(inputs), len(state.operands))
+    return build.value_of([build.element_of(loop, n) for n in numbers], op.shape)
 
 
 def _condition(state: Shape) -> Computation:
@@ -99,16 +93,10 @@ class _Slices:
         return self.build.update_at(whole, box, self.dimension, self.at)
 
 
-@record
-class MapToScan(Expander):
-    """Rewrites `map` over computations with loops, reductions, sorts or custom calls."""
-
-    name = "map-to-scan"
-    concerns = frozenset({"map"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the elements' results; `op` itself where there is no loop or no element."""
-        mapped: Computation = op.attributes.to_apply
-        if op.shape.size == 0 or not has_loop(mapped):
-            return op
-        return applied(build, module, mapped, op.operands)[0]
+@expander("map-to-scan", "map")
+def map_to_scan(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Rewrite `map` over computations with loops, reductions, sorts or custom calls."""
+    mapped: Computation = op.attributes.to_apply
+    if op.shape.size == 0 or not has_loop(mapped):
+        return op
+    return applied(build, module, mapped, op.operands)[0]

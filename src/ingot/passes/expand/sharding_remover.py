@@ -15,7 +15,7 @@ from ingot.hlo.computation import comes_before
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.semantics.custom_calls import ORDER, is_annotation, is_note
 from ingot.semantics.foreign_calls import ends_at_barrier
@@ -81,13 +81,7 @@ def _made_by(value: Instruction) -> Instruction:
     return value
 
 
-@record
-class DomainRemover(Expander):
-    """Replaces `domain` by its operand."""
-
-    name = "domain_remover"
-    concerns = frozenset({"domain"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the operand."""
-        return op.operands[0]
+@expander("domain_remover", "domain")
+def domain_remover(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Replace `domain` by its operand."""
+    return op.operands[0]

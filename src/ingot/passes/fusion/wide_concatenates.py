@@ -12,7 +12,7 @@ Example:
     >>> from ingot.hlo.rewrite.pass_base import PassContext
     >>> b = Builder("main")
     >>> joined = b.concatenate(*[b.parameter(0, "f32[2]")] * 100, dimensions=(0,))
-    >>> WideConcatenates().run(Module.of("m", b.build(joined)), PassContext())
+    >>> wide_concatenates.run(Module.of("m", b.build(joined)), PassContext())
     True
     >>> [len(part.operands) for part in b.computation.root.operands]
     [64, 36]
@@ -23,30 +23,22 @@ from __future__ import annotations
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.passes.fusion.legality import MAX_PARTS
-from ingot.support.records import record
 
 
-@record
-class WideConcatenates(Expander):
-    """Splits concatenations of many operands into trees."""
+@expander("wide-concatenates", "concatenate", lowers=True)
+def wide_concatenates(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Split concatenations of many operands into trees."""
+    if len(op.operands) <= MAX_PARTS:
+        return op
+    level: list[Instruction] = list(op.operands)
 
-    name = "wide-concatenates"
-    concerns = frozenset({"concatenate"})
-    lowers = True
+    def joined(first: int) -> Instruction:
+        group = level[first : first + MAX_PARTS]
+        dimensions = op.attributes.dimensions
+        return build.concatenate(*group, dimensions=dimensions) if len(group) > 1 else group[0]
 
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the root of the tree; the op itself if it has few operands."""
-        if len(op.operands) <= MAX_PARTS:
-            return op
-        level: list[Instruction] = list(op.operands)
-
-        def joined(first: int) -> Instruction:
-            group = level[first : first + MAX_PARTS]
-            dimensions = op.attributes.dimensions
-            return build.concatenate(*group, dimensions=dimensions) if len(group) > 1 else group[0]
-
-        while len(level) > 1:
-            level = [joined(first) for first in range(0, len(level), MAX_PARTS)]
-        return level[0]
+    while len(level) > 1:
+        level = [joined(first) for first in range(0, len(level), MAX_PARTS)]
+    return level[0]

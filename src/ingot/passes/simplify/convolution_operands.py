@@ -24,11 +24,11 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.window import WindowDimension, window_elements
 from ingot.llvm.machine_model import L2_BYTES
 from ingot.passes.simplify.convolutions import has_known_sizes
-from ingot.support.records import record, replace
+from ingot.support.records import replace
 
 MIN_FACTOR = 2
 """A kernel must have at least this many times the input's positions; with equally many, swapping
@@ -45,16 +45,10 @@ _OF_INPUT = str.maketrans("fb", "io")
 _OF_RESULT = str.maketrans("fb", "bf")
 
 
-@record
-class ConvOperandSwapper(Expander):
-    """Makes the larger operand of a convolution its input."""
-
-    name = "conv-operand-swapper"
-    concerns = frozenset({"convolution"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the convolution with its operands exchanged; itself where that does not pay."""
-        return _swapped(op, build) if _pays(op) else op
+@expander("conv-operand-swapper", "convolution")
+def conv_operand_swapper(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Make the larger operand of a convolution its input."""
+    return _swapped(op, build) if _pays(op) else op
 
 
 def _pays(convolution: Instruction) -> bool:
@@ -130,43 +124,37 @@ def _exchanged(one: WindowDimension, extent: int) -> WindowDimension:
     )
 
 
-@record
-class ConvolutionFilterSlicer(Expander):
-    """Slices off the elements of filters that meet padding only."""
-
-    name = "convolution-filter-slicer"
-    concerns = frozenset({"convolution"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the convolution with the part of its filter that meets the input."""
-        given = op.as_(ConvolutionAttributes)
-        labels, filter = given.labels, op.operands[1]
-        window, box = list(given.window), [(0, size, 1) for size in filter.shape.dims]
-        _, *inputs, _ = labels.dimensions(labels.lhs, "bf")
-        _, *filters, _ = labels.dimensions(labels.rhs, "io")
-        _, *outputs, _ = labels.dimensions(labels.output, "bf")
-        for number, one in enumerate(given.window):
-            extent = op.operands[0].shape.dims[inputs[number]]
-            count = op.shape.dims[outputs[number]]
-            if not isinstance(extent, int) or not isinstance(count, int):
-                continue
-            seen = [k for k in range(one.size) if _meets_input(one, k, extent, count)]
-            if seen:
-                start, limit = seen[0], seen[-1] + 1
-                window[number] = _part(one, start, limit)
-                if one.reversal:
-                    start, limit = one.size - limit, one.size - start
-                box[filters[number]] = (start, limit, 1)
-        if tuple(window) == given.window:
-            return op
-        return op.computation.add(
-            "convolution",
-            (op.operands[0], build.slice(filter, slice=tuple(box))),
-            replace(given, window=tuple(window)),
-            shape=op.shape,
-            name=op.name,
-            metadata=op.metadata,
-        )
+@expander("convolution-filter-slicer", "convolution")
+def convolution_filter_slicer(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Slice off the elements of filters that meet padding only."""
+    given = op.as_(ConvolutionAttributes)
+    labels, filter = given.labels, op.operands[1]
+    window, box = list(given.window), [(0, size, 1) for size in filter.shape.dims]
+    _, *inputs, _ = labels.dimensions(labels.lhs, "bf")
+    _, *filters, _ = labels.dimensions(labels.rhs, "io")
+    _, *outputs, _ = labels.dimensions(labels.output, "bf")
+    for number, one in enumerate(given.window):
+        extent = op.operands[0].shape.dims[inputs[number]]
+        count = op.shape.dims[outputs[number]]
+        if not isinstance(extent, int) or not isinstance(count, int):
+            continue
+        seen = [k for k in range(one.size) if _meets_input(one, k, extent, count)]
+        if seen:
+            start, limit = seen[0], seen[-1] + 1
+            window[number] = _part(one, start, limit)
+            if one.reversal:
+                start, limit = one.size - limit, one.size - start
+            box[filters[number]] = (start, limit, 1)
+    if tuple(window) == given.window:
+        return op
+    return op.computation.add(
+        "convolution",
+        (op.operands[0], build.slice(filter, slice=tuple(box))),
+        replace(given, window=tuple(window)),
+        shape=op.shape,
+        name=op.name,
+        metadata=op.metadata,
+    )
 
 
 def _meets_input(one: WindowDimension, element: int, extent: int, count: int) -> bool:

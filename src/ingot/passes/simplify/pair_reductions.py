@@ -24,8 +24,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.operand_order import operands_behind
 from ingot.hlo.opset.reduction import ReduceAttributes
 from ingot.hlo.opset.shaping import DimensionsAttributes
-from ingot.hlo.rewrite.op_pass import Expander
-from ingot.support.records import record
+from ingot.hlo.rewrite.op_pass import expander
 
 LEAST_ROWS = 16
 """Rows of the side that is transposed, at least: lanes of one register."""
@@ -42,17 +41,11 @@ MOST_OPS = 64
 """Ops between the rows and the reduction at most: they are made anew."""
 
 
-@record
-class PairReductions(Expander):
-    """Makes the innermost dimension of a reduction over pairs of rows the last but one."""
-
-    name = "pair-reductions"
-    concerns = frozenset({"reduce"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the reduction of the last dimension but one; the op itself if not of pairs."""
-        ops = _ops_of_pairs(op)
-        return _with_columns(op, ops) if ops else op
+@expander("pair-reductions", "reduce")
+def pair_reductions(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Make the innermost dimension of a reduction over pairs of rows the last but one."""
+    ops = _ops_of_pairs(op)
+    return _with_columns(op, ops) if ops else op
 
 
 def _ops_of_pairs(reduce: Instruction) -> list[Instruction]:

@@ -23,7 +23,7 @@ from ingot.hlo.dtype import BF16, F16, F32, S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import TopKAttributes
-from ingot.hlo.rewrite.op_pass import Expander, OpPass
+from ingot.hlo.rewrite.op_pass import OpPass, expander
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.simplify.inline import copy_into
@@ -205,16 +205,10 @@ def _first(part: Instruction) -> int:
     return limit if whole and start == 0 and stride == 1 and isinstance(limit, int) else 0
 
 
-@record
-class TopKExpander(Expander):
-    """Rewrites `topk` into `sort` and slices, where no kernel selects."""
-
-    name = "topk-expander"
-    concerns = frozenset({"topk"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the first sorted elements; the op itself if a kernel selects."""
-        return op if is_selected(op) else _sorted(op, build, module)
+@expander("topk-expander", "topk")
+def topk_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Rewrite `topk` into `sort` and slices, where no kernel selects."""
+    return op if is_selected(op) else _sorted(op, build, module)
 
 
 def is_selected(topk: Instruction) -> bool:
