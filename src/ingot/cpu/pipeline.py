@@ -12,8 +12,7 @@ from ingot.passes.buffers.double_loops import DoubleLoops
 from ingot.passes.buffers.pipeline import BUFFER_PASSES
 from ingot.passes.expand.product_types import change_op_data_type
 from ingot.passes.fusion.attention import AttentionFusion
-from ingot.passes.fusion.fusion import Fusion
-from ingot.passes.fusion.wide_concatenates import wide_concatenates
+from ingot.passes.fusion.fusion import Fusion, wide_concatenates
 from ingot.passes.simplify.pipeline import simplification
 
 PIPELINE = Pipeline(

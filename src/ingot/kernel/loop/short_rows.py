@@ -30,7 +30,7 @@ from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, is_expensive_op, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.loop.axis_runs import walks_as_one
+from ingot.kernel.loop.collapse import walks_as_one
 from ingot.kernel.rewrite import AxisSubstitution, Rewriter
 from ingot.kernel.schedule.pieces import RangeSimplifier
 

@@ -40,10 +40,9 @@ from ingot.passes.simplify.dead_code import DeadCodeElimination
 from ingot.passes.simplify.depthwise_strips import depthwise_strips
 from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
 from ingot.passes.simplify.grouped_filter_gradients import grouped_filter_gradients
-from ingot.passes.simplify.pair_reductions import pair_reductions
+from ingot.passes.simplify.pair_reductions import SeparableWindows, pair_reductions
 from ingot.passes.simplify.reshapes import ReshapeMover
 from ingot.passes.simplify.scatters import scatter_simplifier
-from ingot.passes.simplify.separable_windows import SeparableWindows
 from ingot.passes.simplify.sorts import SortSimplifier, topk_expander
 from ingot.passes.simplify.transposes import TransposeMover
 from ingot.passes.simplify.trip_count import WhileLoopTripCountAnnotator

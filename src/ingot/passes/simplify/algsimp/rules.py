@@ -10,7 +10,6 @@ from ingot.hlo.rewrite.rule import RuleSet, rules_in
 from ingot.passes.simplify.algsimp import (
     arithmetic,
     bits,
-    bounds,
     boxes,
     broadcasts,
     comparisons,
@@ -37,7 +36,6 @@ RULES = RuleSet(
         error_functions,
         lattice,
         bits,
-        bounds,
         comparisons,
         conversions,
         broadcasts,
