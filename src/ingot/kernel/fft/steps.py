@@ -20,8 +20,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from ingot.hlo.dim import Dim
-from ingot.kernel.fft.build import FoldStage, Stage, Strides
-from ingot.kernel.fft.factors import factors
+from ingot.kernel.fft.build import FoldStage, Stage, Strides, factors
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.support.records import record
 

@@ -12,7 +12,7 @@ as the right side of the first product. For each block of keys a unit then
 
 The stores take the sums at the end. Products run in the micro-kernels that contractions have, those
 of the library where it has them. Keys that a mask leaves out for all rows of a unit
-(`kernel.attention.bounds`) are not multiplied.
+(`kernel.attention.schedule`) are not multiplied.
 
 With a mask of positions, a first phase asks whether all values of a batch element are finite.
 `void k_finite(ptr env, i64 batch)` writes 0 to the batch element's word of scratch if they are. If
@@ -36,8 +36,7 @@ from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, for_units, open_kern
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
-from ingot.kernel.attention.bounds import least_seen
-from ingot.kernel.attention.schedule import AttentionSchedule
+from ingot.kernel.attention.schedule import AttentionSchedule, least_seen
 from ingot.kernel.contraction.micro_blocks import MicroBlock
 from ingot.kernel.contraction.operands import stride
 from ingot.kernel.expr import Expr

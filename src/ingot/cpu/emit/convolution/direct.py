@@ -11,7 +11,6 @@ Invariant: a unit writes its own elements of the result and nothing else.
 
 from __future__ import annotations
 
-from ingot.cpu.emit.convolution.copied_rows import pack_row
 from ingot.cpu.emit.convolution.direct_panels import (
     Part,
     Unit,
@@ -20,6 +19,7 @@ from ingot.cpu.emit.convolution.direct_panels import (
     multiply_panel,
     packed_panel,
 )
+from ingot.cpu.emit.convolution.packed_rows import pack_row
 from ingot.cpu.emit.driver_records import DriverStart, Elements
 from ingot.kernel.convolution.direct import MAX_SEGMENTS
 from ingot.kernel.convolution.direct_parts import COPY_BYTES

@@ -7,7 +7,8 @@ epilogue follows, and the next line's sums overwrite it.
 
 from __future__ import annotations
 
-from ingot.cpu.emit.convolution.copied_rows import RowCopy, copy_rows, pack_row
+from ingot.cpu.emit.convolution.copied_rows import RowCopy, copy_rows
+from ingot.cpu.emit.convolution.packed_rows import pack_row
 from ingot.cpu.emit.driver_records import DriverStart, Elements, SegmentedKernel, first_row
 from ingot.kernel.convolution.direct_parts import DirectNumbers
 from ingot.native.functions import inlined, native

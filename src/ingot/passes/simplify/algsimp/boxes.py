@@ -8,17 +8,17 @@ from ingot.hlo.dtype import greatest
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pattern import m, splat_of
-from ingot.hlo.rewrite.rule import RuleBuilder, rule
-from ingot.passes.simplify.algsimp.helpers import dimensions_of, x, y
+from ingot.hlo.rewrite.rule import RuleBuilder, identity, rule
+from ingot.passes.simplify.algsimp.helpers import dimensions_of, keeps_dims, x, y
 
-
-@rule(
-    m.slice(x, where=lambda i: i.shape.dims == i.operands[0].shape.dims),
-    example="a = f32[4,5] slice(f32[4,5] x), slice={[0:4], [0:5]}",
+SAME = (
+    identity(
+        "slice_identity: slice(x) => x where nothing is cut off",
+        m.slice(x, where=keeps_dims),
+        x,
+        example="a = f32[4,5] slice(f32[4,5] x), slice={[0:4], [0:5]}",
+    ),
 )
-def slice_identity(x: Instruction) -> Instruction:
-    """slice(x) => x where nothing is cut off"""
-    return x
 
 
 @rule(
@@ -173,7 +173,7 @@ def slice_of_joined_rows(
 
 
 @rule(
-    m.dynamic_slice(..., where=lambda i: i.shape.dims == i.operands[0].shape.dims),
+    m.dynamic_slice(..., where=keeps_dims),
     example="a = f32[4] dynamic-slice(f32[4] x, s32[] i), dynamic_slice_sizes={4}",
 )
 def dynamic_slice_whole(root: Instruction) -> Instruction:

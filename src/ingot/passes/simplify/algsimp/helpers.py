@@ -33,6 +33,11 @@ def dimensions_of(instruction: Instruction) -> tuple[int, ...]:
     return found
 
 
+def keeps_dims(instruction: Instruction) -> bool:
+    """Whether the result has the dimensions of the first operand."""
+    return instruction.shape.dims == instruction.operands[0].shape.dims
+
+
 def is_real(instruction: Instruction) -> bool:
     """Whether elements are floats or integers."""
     return instruction.shape.dtype.kind in (Kind.FLOAT, Kind.SIGNED, Kind.UNSIGNED)

@@ -9,7 +9,7 @@ from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.indexing import GatherAttributes
 from ingot.hlo.rewrite.pattern import m
-from ingot.hlo.rewrite.rule import RuleBuilder, rule
+from ingot.hlo.rewrite.rule import RuleBuilder, identity, rule
 from ingot.passes.simplify.algsimp.helpers import dimensions_of, x, y
 
 
@@ -74,13 +74,14 @@ def pad_splat(root: Instruction, y: Instruction, build: RuleBuilder) -> Instruct
     return build.broadcast_to(y, root.shape.dims)
 
 
-@rule(
-    m.concatenate(x),
-    example="a = f32[4] concatenate(f32[4] x), dimensions={0}",
+ONE = (
+    identity(
+        "concatenate_one: concatenate(x) => x",
+        m.concatenate(x),
+        x,
+        example="a = f32[4] concatenate(f32[4] x), dimensions={0}",
+    ),
 )
-def concatenate_one(x: Instruction) -> Instruction:
-    """concatenate(x) => x"""
-    return x
 
 
 def _dimension(concatenation: Instruction) -> int:

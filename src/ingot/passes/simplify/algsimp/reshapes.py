@@ -6,18 +6,18 @@ from __future__ import annotations
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import m, one_of
-from ingot.hlo.rewrite.rule import RuleBuilder, rule
+from ingot.hlo.rewrite.rule import RuleBuilder, identity, rule
 from ingot.passes.simplify.algsimp.broadcasts import ELEMENTWISE, inserted_ones
-from ingot.passes.simplify.algsimp.helpers import dimensions_of, x
+from ingot.passes.simplify.algsimp.helpers import dimensions_of, keeps_dims, x
 
-
-@rule(
-    m.reshape(x, where=lambda i: i.shape.dims == i.operands[0].shape.dims),
-    example="a = f32[2,3] reshape(f32[2,3] x)",
+SAME = (
+    identity(
+        "reshape_identity: reshape(x) => x where the dimensions stay",
+        m.reshape(x, where=keeps_dims),
+        x,
+        example="a = f32[2,3] reshape(f32[2,3] x)",
+    ),
 )
-def reshape_identity(x: Instruction) -> Instruction:
-    """reshape(x) => x where the dimensions stay"""
-    return x
 
 
 @rule(
