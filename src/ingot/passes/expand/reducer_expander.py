@@ -2,7 +2,7 @@
 """reducer-expander: reductions, windows, scatters and sorts that kernels do not support.
 
 Kernels fold many elements at once with arithmetic; a reducer with a loop, a reduction or an array
-does not allow that. So these few ops apply it to their elements in order (`element_loops`): a
+does not allow that. So these few ops apply it to their elements in order (`scan`): a
 `reduce` is a scan over the reduced elements, a window's elements are combined one after the other,
 a scatter is a scan over its updates, each of which finds its element in the flat operands; one that
 would lie outside changes nothing. A sort compares every pair: an element's rank is the number of
@@ -36,8 +36,8 @@ from ingot.hlo.opset.indexing import ScatterAttributes
 from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
-from ingot.passes.expand.element_loops import applied, converted, has_loop
 from ingot.passes.expand.normalization import WIDE_FLOATS, WIDE_SUMS
+from ingot.passes.expand.scan import applied, converted, has_loop
 from ingot.semantics.identities import identity_of
 from ingot.semantics.reducers import is_identity, reducer_opcode
 

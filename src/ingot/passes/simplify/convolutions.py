@@ -3,7 +3,7 @@
 
 In memory, output features come last in kernel and result; the input ends in its features, or, for
 a gradient's sum over batch and space, in what the result has next to its features. Other layouts
-get transposes, which other passes move or cancel (`transposes`); those of a filter's gradient bring
+get transposes, which other passes move or cancel (`movers`); those of a filter's gradient bring
 its operands into the order of images with channels last, which its driver takes. A reversed kernel
 is read backwards. Sums over nothing are zero. One-dimensional convolutions get padded inputs and
 reversed filters (`analysis.conv1d`): the rest is a product, which saves much more than these copies

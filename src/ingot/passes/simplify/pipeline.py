@@ -9,7 +9,6 @@ for the transposes and reshapes that they make.
 from __future__ import annotations
 
 from ingot.hlo.rewrite.pass_base import FixedPoint, Pass, Pipeline
-from ingot.passes.expand.bitcast_decomposer import BitcastDecomposer
 from ingot.passes.expand.complex_expander.expander import ComplexExpander
 from ingot.passes.expand.custom_call_expander import custom_call_expander
 from ingot.passes.expand.lapack_calls import linalg_expander
@@ -19,7 +18,7 @@ from ingot.passes.expand.rng import rng_bit_generator_expander
 from ingot.passes.expand.sharding_remover import ShardingRemover
 from ingot.passes.expand.small_matrices import small_matrix_expander
 from ingot.passes.expand.wide_arithmetic import comparison_expander
-from ingot.passes.layout.custom_call_layouts import CustomCallLayouts
+from ingot.passes.layout.custom_call_layouts import BitcastDecomposer, CustomCallLayouts
 from ingot.passes.simplify.algsimp.rules import AlgebraicSimplifier
 from ingot.passes.simplify.all_reduces import AllReduceCodeMotion, AllReduceCombiner
 from ingot.passes.simplify.calls import (
@@ -28,7 +27,6 @@ from ingot.passes.simplify.calls import (
     Defuser,
     MapInliner,
 )
-from ingot.passes.simplify.common_subexpressions import CommonSubexpressionElimination
 from ingot.passes.simplify.constant_folding import ConstantFolding
 from ingot.passes.simplify.convolution_operands import (
     conv_operand_swapper,
@@ -36,15 +34,14 @@ from ingot.passes.simplify.convolution_operands import (
 )
 from ingot.passes.simplify.convolution_phases import convolution_phases
 from ingot.passes.simplify.convolutions import ConvolutionCanonicalizer
-from ingot.passes.simplify.dead_code import DeadCodeElimination
+from ingot.passes.simplify.dead_code import CommonSubexpressionElimination, DeadCodeElimination
 from ingot.passes.simplify.depthwise_strips import depthwise_strips
 from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
 from ingot.passes.simplify.grouped_filter_gradients import grouped_filter_gradients
+from ingot.passes.simplify.movers import ReshapeMover, TransposeMover
 from ingot.passes.simplify.pair_reductions import SeparableWindows, pair_reductions
-from ingot.passes.simplify.reshapes import ReshapeMover
 from ingot.passes.simplify.scatters import scatter_simplifier
 from ingot.passes.simplify.sorts import SortSimplifier, topk_expander
-from ingot.passes.simplify.transposes import TransposeMover
 from ingot.passes.simplify.trip_count import WhileLoopTripCountAnnotator
 from ingot.passes.simplify.unfolding import UnfoldingLimit
 from ingot.passes.simplify.while_all_reduces import WhileLoopAllReduceCodeMotion

@@ -30,8 +30,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.fingerprint import Representatives
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.common_subexpressions import expression_key, may_merge
-from ingot.passes.simplify.dead_code import live_instructions
+from ingot.passes.simplify.dead_code import expression_key, live_instructions, may_merge
 from ingot.passes.simplify.inline import copy_into, from_callers
 from ingot.passes.simplify.trip_count import element_index, trip_count
 from ingot.passes.simplify.while_rows import trips_of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pad and concatenate: arrays put together."""
+"""Pad, concatenate and tuple: values put together."""
 
 from __future__ import annotations
 
@@ -313,3 +313,39 @@ def _row_of(operand: Instruction, dim: int, number: int, build: RuleBuilder) -> 
 def _with_flat_rows(row: Instruction, dim: int) -> tuple[int | Dim, ...]:
     dims = row.shape.dims
     return (*dims[:dim], product(dims[dim:]))
+
+
+@rule(
+    m.get_tuple_element(m.tuple(..., name="inner")),
+    example="""
+        t = (f32[4], f32[3]) tuple(f32[4] x, f32[3] y)
+        a = f32[3] get-tuple-element(t), index=1""",
+)
+def element_of_tuple(root: Instruction, inner: Instruction) -> Instruction:
+    """get-tuple-element(tuple(x, y), 1) => y"""
+    index: int = root.attributes.index
+    return inner.operands[index]
+
+
+@rule(
+    m.tuple(..., where=lambda i: bool(i.operands)),
+    example="""
+        x = f32[4] get-tuple-element((f32[4], f32[3]) t), index=0
+        y = f32[3] get-tuple-element(t), index=1
+        a = (f32[4], f32[3]) tuple(x, y)""",
+)
+def tuple_of_elements(root: Instruction) -> Instruction | None:
+    """tuple(get-tuple-element(t, 0), get-tuple-element(t, 1), ...) => t"""
+    first = root.operands[0]
+    if first.opcode != "get-tuple-element":
+        return None
+    whole = first.operands[0]
+    if len(whole.shape.elements) != len(root.operands):
+        return None
+    rebuilt = all(
+        element.opcode == "get-tuple-element"
+        and element.operands[0] is whole
+        and element.attributes.index == number
+        for number, element in enumerate(root.operands)
+    )
+    return whole if rebuilt else None

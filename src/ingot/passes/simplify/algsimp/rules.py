@@ -9,19 +9,16 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.rewrite.rule import RuleSet, rules_in
 from ingot.passes.simplify.algsimp import (
     arithmetic,
-    bits,
     boxes,
     broadcasts,
     comparisons,
     constants,
     conversions,
-    error_functions,
     joins,
     lattice,
     powers,
     reductions,
     reshapes,
-    tuples,
     windows,
 )
 from ingot.support.records import record
@@ -30,12 +27,9 @@ from ingot.support.records import record
 # come last, so that they never hide the patterns of the others.
 RULES = RuleSet(
     rules_in(
-        tuples,
         arithmetic,
         powers,
-        error_functions,
         lattice,
-        bits,
         comparisons,
         conversions,
         broadcasts,
