@@ -11,7 +11,6 @@ from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.expand.async_pairs import SendRecvToPermute, async_to_sync
 from ingot.passes.expand.batch_norm import batch_norm_expander
 from ingot.passes.expand.collectives import collective_expander
-from ingot.passes.expand.conditional_to_select import ConditionalToSelect
 from ingot.passes.expand.custom_call_expander import call_meanings
 from ingot.passes.expand.dynamic_boundary import DynamicBoundary, ExactBoundary
 from ingot.passes.expand.dynamic_padder import DynamicPadder
@@ -25,6 +24,7 @@ from ingot.passes.expand.scan import map_to_scan, scan_to_while
 from ingot.passes.expand.select_and_scatter import select_and_scatter_expander
 from ingot.passes.expand.sharding_remover import domain_remover
 from ingot.passes.expand.wide_arithmetic import mulhi_expander, stochastic_convert_decomposer
+from ingot.passes.simplify.calls import ConditionalToSelect
 
 STATIC_SHAPES = Pipeline(
     "static-shapes", (batch_norm_expander, DynamicBoundary(), call_meanings, DynamicPadder())

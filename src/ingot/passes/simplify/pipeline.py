@@ -20,7 +20,11 @@ from ingot.passes.expand.small_matrices import small_matrix_expander
 from ingot.passes.expand.wide_arithmetic import comparison_expander
 from ingot.passes.layout.custom_call_layouts import BitcastDecomposer, CustomCallLayouts
 from ingot.passes.simplify.algsimp.rules import AlgebraicSimplifier
-from ingot.passes.simplify.all_reduces import AllReduceCodeMotion, AllReduceCombiner
+from ingot.passes.simplify.all_reduces import (
+    AllReduceCodeMotion,
+    AllReduceCombiner,
+    WhileLoopAllReduceCodeMotion,
+)
 from ingot.passes.simplify.calls import (
     CallInliner,
     ConditionalSimplifier,
@@ -44,7 +48,6 @@ from ingot.passes.simplify.scatters import scatter_simplifier
 from ingot.passes.simplify.sorts import SortSimplifier, topk_expander
 from ingot.passes.simplify.trip_count import WhileLoopTripCountAnnotator
 from ingot.passes.simplify.unfolding import UnfoldingLimit
-from ingot.passes.simplify.while_all_reduces import WhileLoopAllReduceCodeMotion
 from ingot.passes.simplify.while_dots import WhileLoopDotCodeMotion
 from ingot.passes.simplify.while_invariants import (
     WhileLoopConstantSinking,

@@ -10,7 +10,6 @@ from ingot.hlo.rewrite.rule import RuleSet, rules_in
 from ingot.passes.simplify.algsimp import (
     arithmetic,
     boxes,
-    broadcasts,
     comparisons,
     constants,
     conversions,
@@ -32,7 +31,6 @@ RULES = RuleSet(
         lattice,
         comparisons,
         conversions,
-        broadcasts,
         reshapes,
         boxes,
         windows,
