@@ -47,5 +47,4 @@ def foreign_call(
 @expander("feed-expander", "infeed", "outfeed")
 def feed_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Rewrite `infeed` and `outfeed`."""
-    target = f"ingot.{op.opcode}"
-    return foreign_call(build, target, op.operands, op.shape, {})
+    return foreign_call(build, f"ingot.{op.opcode}", op.operands, op.shape, {})

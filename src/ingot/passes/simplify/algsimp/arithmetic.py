@@ -15,21 +15,18 @@ from ingot.passes.simplify.algsimp.helpers import (
     approximate,
     compute,
     is_bits,
+    is_complex,
     is_float,
     is_integer,
     is_real,
     is_signed,
     is_unsigned,
+    of,
     x,
     y,
     z,
     zero,
 )
-
-
-def _is_real_part(instruction: Instruction) -> bool:
-    return not instruction.shape.dtype.is_complex
-
 
 NEUTRAL = (
     identity("add_minus_zero: x + (-0) => x", m.add(x, const(-0.0, signed=True)), x),
@@ -43,7 +40,9 @@ NEUTRAL = (
     # An infinity or NaN gives NaN here and in x * 0.
     identity("subtract_self: x - x => 0", m.subtract(x, x, where=is_integer), const(0)),
     # A complex infinity times 1 is NaN.
-    identity("multiply_one: x * 1 => x", m.multiply(x, const(1), where=_is_real_part), x),
+    identity(
+        "multiply_one: x * 1 => x", m.multiply(x, const(1), where=lambda i: not is_complex(i)), x
+    ),
     identity("multiply_zero: x * 0 => 0", m.multiply(x, zero, where=is_bits), zero),
     identity(
         "multiply_minus_one: x * -1 => -x", m.multiply(x, const(-1), where=is_real), m.negate(x)
@@ -196,24 +195,12 @@ def idempotent(root: Instruction, inner: Instruction) -> Instruction | None:
     return inner if same else None
 
 
-def _of_bits(instruction: Instruction) -> bool:
-    return is_bits(instruction.operands[0])
-
-
-def _of_floats(instruction: Instruction) -> bool:
-    return is_float(instruction.operands[0])
-
-
-def _of_complex(instruction: Instruction) -> bool:
-    return instruction.operands[0].operands[0].shape.dtype.is_complex
-
-
 _ROUNDINGS = ("floor", "ceil", "round-nearest-afz", "round-nearest-even")
 
 ROUNDINGS_AND_PARTS = (
     identity(
         "round_integer: floor(float(i)) => float(i)",
-        one_of(_ROUNDINGS, m.convert(x, name="inner", where=_of_bits)),
+        one_of(_ROUNDINGS, m.convert(x, name="inner", where=of(is_bits))),
         inner,
         example="""
             a = f32[4] convert(s32[4] x)
@@ -228,9 +215,9 @@ ROUNDINGS_AND_PARTS = (
     identity("imag_of_complex: imag(complex(x, y)) => y", m.imag(m.complex(x, y)), y),
     identity(
         "complex_of_parts: complex(real(x), imag(x)) => x",
-        m.complex(m.real(x), m.imag(x), where=_of_complex),
+        m.complex(m.real(x), m.imag(x), where=of(of(is_complex))),
         x,
     ),
-    identity("real_of_real: real(x) => x where x is real", m.real(x, where=_of_floats), x),
-    identity("imag_of_real: imag(x) => 0 where x is real", m.imag(x, where=_of_floats), const(0)),
+    identity("real_of_real: real(x) => x where x is real", m.real(x, where=of(is_float)), x),
+    identity("imag_of_real: imag(x) => 0 where x is real", m.imag(x, where=of(is_float)), const(0)),
 )

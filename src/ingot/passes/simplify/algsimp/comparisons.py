@@ -19,6 +19,8 @@ from ingot.passes.simplify.algsimp.helpers import (
     is_bits,
     is_float,
     is_integer,
+    is_pred,
+    of,
     x,
     y,
 )
@@ -134,19 +136,7 @@ def _ieee(instruction: Instruction) -> bool:
     return instruction.attributes.type != "TOTALORDER"
 
 
-def _operand_is_bits(instruction: Instruction) -> bool:
-    return is_bits(instruction.operands[0])
-
-
-def _operand_is_integer(instruction: Instruction) -> bool:
-    return is_integer(instruction.operands[0])
-
-
-def _operand_is_pred(instruction: Instruction) -> bool:
-    return instruction.operands[0].shape.dtype is PRED
-
-
-@rule(m.compare(x, x, where=_operand_is_bits))
+@rule(m.compare(x, x, where=of(is_bits)))
 def compare_self(root: Instruction, build: RuleBuilder) -> Instruction:
     """x <= x => true, x < x => false, on integers"""
     return build.full(root.attributes.direction in ("EQ", "GE", "LE"), root.shape)
@@ -174,7 +164,7 @@ def compare_constant_left(
 
 
 @rule(
-    m.compare(x, const(name="c"), where=_operand_is_integer),
+    m.compare(x, const(name="c"), where=of(is_integer)),
     example=(
         """
         c = s32[4] constant({2, 2, 2, 2})
@@ -212,7 +202,7 @@ def _equality(instruction: Instruction) -> bool:
     return instruction.attributes.direction in ("EQ", "NE")
 
 
-@rule(m.compare(x, const(name="c"), where=lambda i: _operand_is_pred(i) and _equality(i)))
+@rule(m.compare(x, const(name="c"), where=lambda i: is_pred(i.operands[0]) and _equality(i)))
 def compare_pred(
     root: Instruction, x: Instruction, c: Instruction, build: RuleBuilder
 ) -> Instruction:
@@ -221,7 +211,7 @@ def compare_pred(
 
 
 @rule(
-    m.compare(m.convert(x, where=_operand_is_pred), const(0, name="c"), where=_equality),
+    m.compare(m.convert(x, where=of(is_pred)), const(0, name="c"), where=_equality),
     example="""
         a = f32[4] convert(pred[4] x)
         c = f32[4] constant({0, 0, 0, 0})

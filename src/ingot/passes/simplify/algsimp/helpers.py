@@ -15,7 +15,7 @@ import numpy as np
 from ingot.hlo.dtype import PRED, Kind, from_numpy, greatest, least
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.licence import Fp
-from ingot.hlo.rewrite.pattern import capture, const, splat_of
+from ingot.hlo.rewrite.pattern import Condition, capture, const, splat_of
 from ingot.hlo.rewrite.rule import identity
 
 x, y, z = capture("x"), capture("y"), capture("z")
@@ -36,6 +36,21 @@ def dimensions_of(instruction: Instruction) -> tuple[int, ...]:
 def keeps_dims(instruction: Instruction) -> bool:
     """Whether the result has the dimensions of the first operand."""
     return instruction.shape.dims == instruction.operands[0].shape.dims
+
+
+def of(condition: Condition) -> Condition:
+    """Return the condition that the first operand meets `condition`."""
+    return lambda instruction: condition(instruction.operands[0])
+
+
+def is_complex(instruction: Instruction) -> bool:
+    """Whether elements are complex."""
+    return instruction.shape.dtype.is_complex
+
+
+def is_pred(instruction: Instruction) -> bool:
+    """Whether elements are truth values."""
+    return instruction.shape.dtype is PRED
 
 
 def is_real(instruction: Instruction) -> bool:
