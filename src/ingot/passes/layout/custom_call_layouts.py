@@ -41,7 +41,6 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait, find
 from ingot.hlo.opset.shaping import DimensionsAttributes
