@@ -55,7 +55,7 @@ _ELEMENT = {
     *("async-start", "copy-start", "all-reduce-start", *_COLLECTIVES, *_ELEMENT),
 )
 def async_to_sync(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite start, update and done of every kind of asynchronous op."""
+    """Rewrites start, update and done of every kind of asynchronous op."""
     if op.opcode in _ELEMENT:
         (state,), index = op.operands, _ELEMENT[op.opcode]
         value = state if index is None else build.element_of(state, index)

@@ -229,7 +229,7 @@ _RULES = {
 
 @expander("collective-expander", *_RULES, *ops_with(Trait.DEVICE_ID))
 def collective_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Leave only collectives of one array, which the runtime does."""
+    """Leaves only collectives of one array, which the runtime does."""
     grid = grid_of(module)
     if op.has(Trait.DEVICE_ID):
         return build.constant(0, U32) if is_only_device(op.opcode, grid) else op

@@ -32,7 +32,7 @@ from ingot.semantics.custom_calls import config_text, reduced_dimension, wants_l
 
 @expander("custom-call-expander", "custom-call")
 def custom_call_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite the custom calls of XLA's client library."""
+    """Rewrites the custom calls of XLA's client library."""
     rule = _EXPANSIONS.get(op.attributes.custom_call_target)
     return op if rule is None else _shaped(op.shape, rule(op, build), build)
 
@@ -138,7 +138,7 @@ _EXPANSIONS: dict[str, Callable[[Instruction, Builder], list[Instruction]]] = {
 
 @expander("call-meanings", "custom-call")
 def call_meanings(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Replace custom calls by the computations that they mean."""
+    """Replaces custom calls by the computations that they mean."""
     meaning = meaning_of(op)
     if meaning is None:
         return op

@@ -18,7 +18,7 @@ from ingot.support.records import replace
 
 @expander("fft-lengths", "fft")
 def fft_lengths(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite `fft` whose lengths are not those of its operand."""
+    """Rewrites `fft` whose lengths are not those of its operand."""
     given = op.as_(FftAttributes)
     (operand,) = op.operands
     batch_dims = operand.shape.dims[: operand.shape.rank - len(given.fft_length)]

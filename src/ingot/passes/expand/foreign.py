@@ -46,5 +46,5 @@ def foreign_call(
 
 @expander("feed-expander", "infeed", "outfeed")
 def feed_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite `infeed` and `outfeed`."""
+    """Rewrites `infeed` and `outfeed`."""
     return foreign_call(build, f"ingot.{op.opcode}", op.operands, op.shape, {})

@@ -166,5 +166,5 @@ _EXPANSIONS: dict[str, Callable[[Instruction, Builder, Module], Instruction]] = 
 
 @expander("linalg-expander", *_EXPANSIONS)
 def linalg_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite the ops of linear algebra to custom calls of LAPACK targets."""
+    """Rewrites the ops of linear algebra to custom calls of LAPACK targets."""
     return _EXPANSIONS[op.opcode](op, build, module)

@@ -28,7 +28,7 @@ from ingot.hlo.rewrite.op_pass import expander
 
 @expander("convolution-type-canonicalizer", *opcodes(lambda row: row.has(Trait.CONTRACTION)))
 def convolution_type_canonicalizer(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite dots and convolutions that give numbers of a lesser kind than they sum."""
+    """Rewrites dots and convolutions that give numbers of a lesser kind than they sum."""
     result = op.shape.dtype
     if all(operand.shape.dtype is result for operand in op.operands[:2]):
         return op
@@ -52,7 +52,7 @@ def _complex_part(operand: Instruction, result: DType, build: Builder) -> Instru
 
 @expander("change-op-data-type", "convolution")
 def change_op_data_type(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Convert the operands of convolutions to the type that they are summed in."""
+    """Converts the operands of convolutions to the type that they are summed in."""
     if any(0 in value.shape.dims for value in (op, *op.operands)) or not is_driven_in_f32(op):
         return op
     made = op.computation.add(

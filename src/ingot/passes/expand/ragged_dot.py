@@ -33,7 +33,7 @@ from ingot.support.diagnostics import UnsupportedError
 
 @expander("ragged-dot-rewriter", "ragged-dot")
 def ragged_dot_rewriter(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite `ragged-dot`.
+    """Rewrites `ragged-dot`.
 
     Raises:
         UnsupportedError: the group sizes are not a vector.
@@ -159,7 +159,7 @@ def _masked(
 
 @expander("scaled-dot-rewriter", "scaled-dot")
 def scaled_dot_rewriter(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite `scaled-dot`."""
+    """Rewrites `scaled-dot`."""
     lhs, rhs, lhs_scale, rhs_scale = op.operands
     wide = F64 if op.shape.dtype is F64 else F32
     given = op.as_(DotAttributes)

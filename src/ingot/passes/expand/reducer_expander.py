@@ -314,7 +314,7 @@ _EXPANSIONS: dict[str, _Expansion] = {
 
 @expander("reducer-expander", *_EXPANSIONS)
 def reducer_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite ops whose computation on elements no kernel supports."""
+    """Rewrites ops whose computation on elements no kernel supports."""
     if op.opcode == "reduce" and not op.attributes.dimensions:
         return _reduced_over_nothing(op, build)
     if any(0 in one.shape.dims for one in op.operands):

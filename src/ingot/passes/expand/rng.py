@@ -39,7 +39,7 @@ _MOST_DRAWN = 1 << 40
 
 @expander("rng-expander", "rng")
 def rng_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite `rng` into `rng-get-and-update-state`, `rng-bit-generator` and arithmetic."""
+    """Rewrites `rng` into `rng-get-and-update-state`, `rng-bit-generator` and arithmetic."""
     first, second, *_ = op.operands
     element, dims = op.shape.dtype, op.shape.dims
     normal = op.attributes.distribution == "rng_normal"
@@ -121,14 +121,14 @@ def _integers(
 
 @expander("rng-state-expander", "rng-get-and-update-state")
 def rng_state_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite `rng-get-and-update-state` into a call that keeps the op's counter."""
+    """Rewrites `rng-get-and-update-state` into a call that keeps the op's counter."""
     config = {"delta": op.attributes.delta}
     return foreign_call(build, TARGET, (), op.shape, config)
 
 
 @expander("rng-bit-generator-expander", "rng-bit-generator", ensures=frozenset({"no-rng-bits"}))
 def rng_bit_generator_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite `rng-bit-generator`; the default algorithm is Philox, as on XLA:CPU and XLA:GPU."""
+    """Rewrites `rng-bit-generator`; the default algorithm is Philox, as on XLA:CPU and XLA:GPU."""
     return _expanded(op, build)
 
 

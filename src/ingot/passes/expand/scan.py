@@ -38,7 +38,7 @@ from ingot.support.records import record
 
 @expander("scan_expander", "scan")
 def scan_to_while(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite `scan`."""
+    """Rewrites `scan`."""
     given = op.as_(ScanAttributes)
     count = given.num_carries
     taken = len(op.operands) - count
@@ -106,7 +106,7 @@ class _Slices:
 
 @expander("map-to-scan", "map")
 def map_to_scan(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite `map` over computations with loops, reductions, sorts or custom calls."""
+    """Rewrites `map` over computations with loops, reductions, sorts or custom calls."""
     mapped: Computation = op.attributes.to_apply
     if op.shape.size == 0 or not has_loop(mapped):
         return op

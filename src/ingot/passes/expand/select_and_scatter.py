@@ -40,7 +40,7 @@ _WHOLE = WindowDimension(1)
 
 @expander("select-and-scatter-expander", "select-and-scatter")
 def select_and_scatter_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite `select-and-scatter` into windowed reductions and elementwise ops."""
+    """Rewrites `select-and-scatter` into windowed reductions and elementwise ops."""
     return _Expansion.of(op, build).result()
 
 

@@ -83,5 +83,5 @@ def _made_by(value: Instruction) -> Instruction:
 
 @expander("domain_remover", "domain")
 def domain_remover(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Replace `domain` by its operand."""
+    """Replaces `domain` by its operand."""
     return op.operands[0]

@@ -206,7 +206,7 @@ _ROUTINES = {
 
 @expander("small-matrix-expander", "custom-call")
 def small_matrix_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Write out LAPACK calls on batches of tiny matrices."""
+    """Writes out LAPACK calls on batches of tiny matrices."""
     found = _TARGET.fullmatch(op.attributes.custom_call_target)
     routine = _ROUTINES.get(found[1]) if found else None
     if routine is None or len(op.operands) != routine.operands:

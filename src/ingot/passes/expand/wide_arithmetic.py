@@ -26,7 +26,7 @@ from ingot.support.diagnostics import UnsupportedError
 
 @expander("mulhi-expander", "mulhi")
 def mulhi_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite `mulhi`."""
+    """Rewrites `mulhi`."""
     left, right = op.operands
     element = op.shape.dtype
     if element.bits == 64:
@@ -61,7 +61,7 @@ def _high_of_64(left: Instruction, right: Instruction, build: Builder) -> Instru
 
 @expander("stochastic_convert_decomposer", "stochastic-convert")
 def stochastic_convert_decomposer(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite `stochastic-convert` to signed integers.
+    """Rewrites `stochastic-convert` to signed integers.
 
     Raises:
         UnsupportedError: the result is no signed integer.
@@ -91,7 +91,7 @@ def stochastic_convert_decomposer(op: Instruction, build: Builder, module: Modul
 
 @expander("comparison-expander", "compare")
 def comparison_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite `compare` with type=TOTALORDER on floats."""
+    """Rewrites `compare` with type=TOTALORDER on floats."""
     if op.attributes.type != "TOTALORDER" or not is_float(op.operands[0]):
         return op
     keys = [_ordered_bits(operand, build) for operand in op.operands]

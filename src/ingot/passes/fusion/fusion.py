@@ -79,7 +79,7 @@ class Fusion(Pass):
 
 @expander("wide-concatenates", "concatenate", lowers=True)
 def wide_concatenates(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Split concatenations of many operands into trees."""
+    """Splits concatenations of many operands into trees."""
     if len(op.operands) <= MAX_PARTS:
         return op
     level: list[Instruction] = list(op.operands)

@@ -47,7 +47,7 @@ _OF_RESULT = str.maketrans("fb", "bf")
 
 @expander("conv-operand-swapper", "convolution")
 def conv_operand_swapper(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Make the larger operand of a convolution its input."""
+    """Makes the larger operand of a convolution its input."""
     return _swapped(op, build) if _pays(op) else op
 
 
@@ -126,7 +126,7 @@ def _exchanged(one: WindowDimension, extent: int) -> WindowDimension:
 
 @expander("convolution-filter-slicer", "convolution")
 def convolution_filter_slicer(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Slice off the elements of filters that meet padding only."""
+    """Slices off the elements of filters that meet padding only."""
     given = op.as_(ConvolutionAttributes)
     labels, filter = given.labels, op.operands[1]
     window, box = list(given.window), [(0, size, 1) for size in filter.shape.dims]

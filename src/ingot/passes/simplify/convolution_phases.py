@@ -41,7 +41,7 @@ MIN_PRODUCTS = 10_000_000
 
 @expander("convolution-phases", "convolution")
 def convolution_phases(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Split convolutions with a dilated input into dense ones."""
+    """Splits convolutions with a dilated input into dense ones."""
     if any(0 in value.shape.dims for value in (op, *op.operands)):
         return op
     dimensions = _dimensions(op) if has_many_phases(op) or _pays(op) else None

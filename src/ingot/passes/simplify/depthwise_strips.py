@@ -136,7 +136,7 @@ def _is_taken(given: ConvolutionSizes, element_bits: int) -> bool:
 
 @expander("depthwise-strips", "convolution")
 def depthwise_strips(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Give depthwise convolutions as many features as channels, and enough of them."""
+    """Gives depthwise convolutions as many features as channels, and enough of them."""
     if op.as_(ConvolutionAttributes).batch_group_count > 1:
         return _filter_gradient(op, build)
     problem = _problem(op)

@@ -62,7 +62,7 @@ MOST_OPS = 64
 
 @expander("pair-reductions", "reduce")
 def pair_reductions(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Make the innermost dimension of a reduction over pairs of rows the last but one."""
+    """Makes the innermost dimension of a reduction over pairs of rows the last but one."""
     ops = _ops_of_pairs(op)
     return _with_columns(op, ops) if ops else op
 

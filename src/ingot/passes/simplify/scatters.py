@@ -24,7 +24,7 @@ from ingot.hlo.shape import Shape
 
 @expander("scatter-simplifier", "scatter")
 def scatter_simplifier(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite scatters of one window and one operand into dynamic-update-slices."""
+    """Rewrites scatters of one window and one operand into dynamic-update-slices."""
     return _update(op, build) if _is_simple(op) else op
 
 

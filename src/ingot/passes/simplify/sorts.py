@@ -207,7 +207,7 @@ def _first(part: Instruction) -> int:
 
 @expander("topk-expander", "topk")
 def topk_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Rewrite `topk` into `sort` and slices, where no kernel selects."""
+    """Rewrites `topk` into `sort` and slices, where no kernel selects."""
     return op if is_selected(op) else _sorted(op, build, module)
 
 
