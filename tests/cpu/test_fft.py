@@ -11,7 +11,7 @@ from ingot.evaluator import evaluate
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.kernel.fft import tables
-from ingot.kernel.fft.factors import factors
+from ingot.kernel.fft.build import factors
 from ingot.llvm.target import TargetSpec, host_levels
 
 pytestmark = pytest.mark.fast_share(4)

@@ -8,7 +8,7 @@ import math
 import pytest
 from tests.kernel.texts import SAMPLES
 
-from ingot.kernel.attention.bounds import Bounds, key_bounds, least_seen
+from ingot.kernel.attention.schedule import Bounds, key_bounds, least_seen
 from ingot.kernel.ir import AttentionKernel
 from ingot.kernel.parse import parse_kernel
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32
 from ingot.kernel import expr as ex
-from ingot.kernel.elemental.convolution_interior import interior
+from ingot.kernel.elemental.convolution_index import interior
 from ingot.kernel.elemental.points import Point, within
 from ingot.kernel.expr import walk
 

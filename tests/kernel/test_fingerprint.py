@@ -10,14 +10,14 @@ from pathlib import Path
 
 from tests.kernel.programs import SOFTMAX, flat, fused, whole_sum
 
-from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
+from ingot.kernel.text import fingerprint
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 from tests.kernel.programs import FOUR_SUMS, SOFTMAX, flat, fused
-from ingot.kernel.fingerprint import fingerprint
+from ingot.kernel.text import fingerprint
 from ingot.kernel.loop.build import build_loop_kernel
 for computation in fused(SOFTMAX), flat("?n", 3), fused(FOUR_SUMS):
     print(fingerprint(build_loop_kernel(computation)))

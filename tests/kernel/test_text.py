@@ -27,16 +27,14 @@ from ingot.hlo.dtype import DTYPES, DType
 from ingot.host.sites import scheduled_fusions
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, Scalar
-from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.generic.generalize import generalized
 from ingot.kernel.ir import Axis, ContractionKernel, Kernel, PlainConvolution
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.lowering import kernel_history
 from ingot.kernel.parse import parse_kernel, parse_kernels
-from ingot.kernel.scalar_text import scalar_of, scalar_text
 from ingot.kernel.schedule.decide import schedule_loops
-from ingot.kernel.text import kernel_text
+from ingot.kernel.text import fingerprint, kernel_text, scalar_of, scalar_text
 from ingot.llvm.machine_model import Vectors
 from ingot.support.diagnostics import ParseError
 from ingot.support.records import replace

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The random rule checker: makes programs on which a rule fires and compares before and after.
 
-A pattern says by itself what to build: captures become parameters, constants become broadcasts.
-Rules on ops with attributes carry examples instead. Each instance is evaluated on special values
-(signed zeros, infinities, NaN, extremes) before and after; what may differ is what the rule's
-licence says. The same instances with every inner instruction used elsewhere too must not get
-dearer.
+A pattern says by itself what to build: captures become parameters, constants become broadcasts,
+comparisons get a direction. Rules on ops with other attributes carry examples instead. Each
+instance is evaluated on special values (signed zeros, infinities, NaN, extremes) before and after;
+what may differ is what the rule's licence says. The same instances with every inner instruction
+used elsewhere too must not get dearer.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from ingot.formats.hlo_text import parse
 from ingot.hlo import dim
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import PRED, DType, Kind, dtype
+from ingot.hlo.dtype import PRED, DType, Kind, dtype, greatest, least
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait, find
+from ingot.hlo.opset.elementwise import SWAPPED
 from ingot.hlo.rewrite.driver import apply_rules, touches_floats
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import PassContext
@@ -38,7 +39,8 @@ from ingot.support.diagnostics import ParseError, VerifyError
 ELEMENTS = ("f32", "s32", "pred", "f64", "u32", "bf16", "s8", "c64", "u16")
 _DIMS: tuple[tuple[int | Dim, ...], ...] = ((3, 4), (Dim.symbol("n"), 4))
 _SIZES = re.compile(r"(?<=\w)\[([\d,]+)\]")
-_CONSTANTS = (0, -0.0, 1, 2, 3, -1, -2, 0.5, 4, float("inf"), float("-inf"), True, False)
+_PARAMETER = re.compile(r"(\([^()]*\)|\w+\[[\d,]*\]) (\w+)(?=[,)])")
+_CONSTANTS = (0, -0.0, 1, 2, 3, -1, -2, 0.5, 4, 64, float("inf"), float("-inf"), True, False)
 _PRELUDE = """
 add_f32 { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }
 max_f32 { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] maximum(a, b) }
@@ -60,7 +62,14 @@ class Instance:
 
 
 def from_example(text: str) -> Instance:
-    return Instance(parse(f"HloModule m\n{_PRELUDE}\nENTRY e {{\n{text}\n}}"), "example")
+    """Return the program of an example, its parameters declared."""
+    shapes = {name: shape for shape, name in _PARAMETER.findall(text)}
+    parameters = [
+        f"{name} = {shape} parameter({number})"
+        for number, (name, shape) in enumerate(shapes.items())
+    ]
+    body = "\n".join((*parameters, text))
+    return Instance(parse(f"HloModule m\n{_PRELUDE}\nENTRY e {{\n{body}\n}}"), "example")
 
 
 class _Instantiator:
@@ -89,7 +98,8 @@ class _Instantiator:
         return self.bound[name]
 
     def _splat(self, pattern: Splat, element: DType) -> Instruction:
-        choices = [pattern.value] if pattern.value is not None else list(_CONSTANTS)
+        extremes = (least(element), greatest(element)) if element.is_integer else ()
+        choices = [pattern.value] if pattern.value is not None else [*_CONSTANTS, *extremes]
         self.random.shuffle(choices)
         for value in choices:
             try:
@@ -111,10 +121,14 @@ class _Instantiator:
             elements[0] = PRED
         if opcode in ("real", "imag") and self.random.random() < 0.5:
             elements = [dtype("c64")]
+        attributes = dict(pattern.attributes)
+        if opcode == "compare":
+            elements = [self.element] * 2
+            attributes.setdefault("direction", self.random.choice(tuple(SWAPPED)))
         operands = [self.make(p, e) for p, e in zip(pattern.operands, elements, strict=True)]
         if pattern.operands and not pattern.ordered and self.random.random() < 0.5:
             operands = self._swapped(opcode, operands)
-        return self.builder.emit(opcode, *operands, **dict(pattern.attributes))
+        return self.builder.emit(opcode, *operands, **attributes)
 
     def _swapped(self, opcode: str, operands: list[Instruction]) -> list[Instruction]:
         return operands[::-1] if find(opcode).has(Trait.COMMUTATIVE) else operands

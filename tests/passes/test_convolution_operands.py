@@ -7,8 +7,10 @@ import pytest
 import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.passes.simplify.convolution_filters import ConvolutionFilterSlicer
-from ingot.passes.simplify.convolution_operands import ConvOperandSwapper
+from ingot.passes.simplify.convolution_operands import (
+    conv_operand_swapper,
+    convolution_filter_slicer,
+)
 
 LABELS = ["bf01_oi01->bf01", "b01f_01io->b01f", "01bf_i0o1->f0b1"]
 
@@ -58,8 +60,8 @@ def test_the_same_sums(labels, seed):
     x, k = (random.integers(-9, 9, dims).astype(np.float32) for dims in parameters)
     expected = evaluate(module, [x, k])
     swapped = module.clone()
-    assert ConvOperandSwapper().run(swapped, PassContext())
-    assert not ConvOperandSwapper().run(swapped, PassContext())
+    assert conv_operand_swapper.run(swapped, PassContext())
+    assert not conv_operand_swapper.run(swapped, PassContext())
     np.testing.assert_array_equal(evaluate(swapped, [x, k]), expected)
     np.testing.assert_array_equal(ingot.compile(module)(x, k), expected)
 
@@ -74,8 +76,8 @@ def test_slices_of_filters_give_the_same_sums(labels):
         x, k = (random.integers(-9, 9, dims).astype(np.float32) for dims in parameters)
         expected = evaluate(module, [x, k])
         made = module.clone()
-        if ConvolutionFilterSlicer().run(made, PassContext()):
+        if convolution_filter_slicer.run(made, PassContext()):
             sliced += 1
-            assert not ConvolutionFilterSlicer().run(made, PassContext())
+            assert not convolution_filter_slicer.run(made, PassContext())
         np.testing.assert_array_equal(evaluate(made, [x, k]), expected)
     assert sliced > 5

@@ -9,7 +9,7 @@ import pytest
 import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.passes.simplify.depthwise_strips import DepthwiseStrips
+from ingot.passes.simplify.depthwise_strips import depthwise_strips
 
 LABELS = ["bf01_oi01->bf01", "b01f_01io->b01f", "01bf_i0o1->f0b1"]
 
@@ -93,8 +93,8 @@ def _checked(module, random) -> bool:
     )
     expected = evaluate(module, [x, k])
     made = module.clone()
-    changed = DepthwiseStrips().run(made, PassContext())
-    assert not DepthwiseStrips().run(made, PassContext())
+    changed = depthwise_strips.run(made, PassContext())
+    assert not depthwise_strips.run(made, PassContext())
     np.testing.assert_array_equal(evaluate(made, [x, k]), expected)
     np.testing.assert_array_equal(ingot.compile(module)(x, k), expected)
     return changed
@@ -136,7 +136,7 @@ ENTRY e {{
 dim_labels=f01b_i01o->01bf, batch_group_count=24
 }}""")
     made = module.clone()
-    assert DepthwiseStrips().run(made, PassContext())
+    assert depthwise_strips.run(made, PassContext())
     executable, random = ingot.compile(module), np.random.default_rng(1)
     for batch in (0, 1, 5):
         shapes = (batch, 19, 17, 24), (batch, 19, 17, 24 * repeated)
@@ -188,4 +188,4 @@ ENTRY e {{
   ROOT y = {result} convolution(x, k), window={{size={size}x{size}}}, \
 dim_labels=b01f_01io->b01f, feature_group_count={groups}
 }}""")
-    assert not DepthwiseStrips().run(module, PassContext())
+    assert not depthwise_strips.run(module, PassContext())

@@ -10,7 +10,7 @@ from ingot.client.compile import compile
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse_hlo
 from ingot.hlo.module import Alias
-from ingot.passes.layout.entry_layouts import order_without_transpose, store_in_layouts
+from ingot.passes.layout.custom_call_layouts import order_without_transpose, store_in_layouts
 from ingot.semantics.call_layouts import physical_dims, row_major
 from ingot.semantics.entry_layouts import layout_text, write_entry_layouts
 

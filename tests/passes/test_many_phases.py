@@ -10,7 +10,7 @@ from tests.support.against_evaluator import agrees
 import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.passes.simplify.convolution_phases import ConvolutionPhases
+from ingot.passes.simplify.convolution_phases import convolution_phases
 
 # image, result, window: the gradient of patches; steps and edges of other sizes than the filter
 CASES = [
@@ -52,8 +52,8 @@ ENTRY e {{
   ROOT y = {element}[{y}] convolution(x, k), window={{{window}}}, dim_labels={labels}
 }}""")
     made = module.clone()
-    assert ConvolutionPhases().run(made, PassContext())
-    assert not ConvolutionPhases().run(made, PassContext())
+    assert convolution_phases.run(made, PassContext())
+    assert not convolution_phases.run(made, PassContext())
     executable, random = ingot.compile(module), np.random.default_rng(3)
     dtype = module.entry.root.shape.dtype.numpy
     for number in (0, 1, 3) if batch == "?n" else (2,):
@@ -75,7 +75,7 @@ ENTRY e {{
     window={{{window} lhs_dilate=5x5}}, dim_labels=b01f_01io->b01f
 }}""")
     made = module.clone()
-    assert ConvolutionPhases().run(made, PassContext())
+    assert convolution_phases.run(made, PassContext())
     x = np.ones((1, 5, 5, 4), np.float32)
     x[0, 2, 2, 1], x[0, 0, 4, 3] = np.inf, -np.inf
     inputs = [x, np.ones((int(height), int(width), 4, 4), np.float32)]
@@ -95,7 +95,7 @@ ENTRY e {{
     window={{size=4x4 pad=2_2x2_2 lhs_dilate=2x2 rhs_reversal=1x0}}, dim_labels=b01f_01io->b01f
 }}""")
     made, random = module.clone(), np.random.default_rng(5)
-    assert ConvolutionPhases().run(made, PassContext())
+    assert convolution_phases.run(made, PassContext())
     (dense,) = made.find("convolution")
     assert dense.shape.dims[-1] == 4 * features
     dtype = module.entry.root.shape.dtype.numpy
@@ -117,7 +117,7 @@ ENTRY e {{
     dim_labels=b01f_01io->b01f
 }}""")
     made, random = module.clone(), np.random.default_rng(7)
-    assert ConvolutionPhases().run(made, PassContext())
+    assert convolution_phases.run(made, PassContext())
     (dense,) = made.find("convolution")
     assert dense.shape.dims[-1] == 5 * step
     executable = ingot.compile(module)

@@ -8,7 +8,7 @@ import ingot
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse
 from ingot.hlo.opset.elementwise import HOLDS
-from ingot.passes.simplify.algsimp.ranges import range_of
+from ingot.passes.simplify.algsimp.comparisons import range_of
 
 WHOLE = (-(1 << 31), (1 << 31) - 1)
 CASES = [

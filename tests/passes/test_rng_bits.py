@@ -11,7 +11,7 @@ from ingot.formats.hlo_text import parse
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
-from ingot.passes.expand.rng_bits import RngBitGeneratorExpander
+from ingot.passes.expand.rng import rng_bit_generator_expander
 from ingot.support.diagnostics import UnsupportedError
 
 pytestmark = pytest.mark.fast_share(8)
@@ -51,7 +51,7 @@ def test_expanded_bits_are_the_evaluators(algorithm: str, state: str, bits: str)
     module = _module(algorithm, state, bits)
     inputs = [_state(state)]
     wanted = evaluate(module, inputs)
-    run_passes(RngBitGeneratorExpander(), module, PassContext(debug=1))
+    run_passes(rng_bit_generator_expander, module, PassContext(debug=1))
     assert all(i.opcode != "rng-bit-generator" for i in module.entry.instructions)
     actual = evaluate(module, inputs)
     for left, right in zip(wanted, actual, strict=True):
@@ -63,7 +63,7 @@ def test_symbolic_sizes() -> None:
     module = _module("rng_philox", "u64[2]", "u32[?n,3]", "\n  x = f32[?n] parameter(1)")
     inputs = [_state("u64[2]"), np.zeros(5, np.float32)]
     wanted = evaluate(module, inputs)
-    run_passes(RngBitGeneratorExpander(), module, PassContext(debug=1))
+    run_passes(rng_bit_generator_expander, module, PassContext(debug=1))
     for left, right in zip(wanted, evaluate(module, inputs), strict=True):
         np.testing.assert_array_equal(left, right)
 
@@ -71,4 +71,4 @@ def test_symbolic_sizes() -> None:
 def test_threefry_of_symbolic_parity_is_refused() -> None:
     module = _module("rng_three_fry", "u64[2]", "u32[?n]", "\n  x = f32[?n] parameter(1)")
     with pytest.raises(UnsupportedError, match="rng_philox"):
-        run_passes(RngBitGeneratorExpander(), module, PassContext())
+        run_passes(rng_bit_generator_expander, module, PassContext())

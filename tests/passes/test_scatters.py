@@ -9,7 +9,7 @@ from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
-from ingot.passes.simplify.scatters import ScatterSimplifier
+from ingot.passes.simplify.scatters import scatter_simplifier
 
 MODULE = """HloModule m
 fold {{
@@ -31,7 +31,7 @@ ENTRY e {{
 def test_windows(fold, index):
     module = parse(MODULE.format(fold=fold, index=index))
     simpler = module.clone()
-    assert run_passes(ScatterSimplifier(), simpler, PassContext(debug=1))
+    assert run_passes(scatter_simplifier, simpler, PassContext(debug=1))
     assert not any(i.opcode == "scatter" for i in simpler.entry.instructions)
     program = ingot.compile(module)
     x = np.arange(60, dtype=np.int32).reshape(5, 4, 3)

@@ -12,7 +12,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext, Pipeline
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.passes.simplify.pipeline import FIXED_POINT
-from ingot.passes.simplify.while_sinking import WhileLoopConstantSinking
+from ingot.passes.simplify.while_invariants import WhileLoopConstantSinking
 from ingot.passes.simplify.while_stacks import WhileLoopStackMotion
 
 _INDICES = {

@@ -10,17 +10,16 @@ from __future__ import annotations
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.buffers.double_loops import DoubleLoops
 from ingot.passes.buffers.pipeline import BUFFER_PASSES
+from ingot.passes.expand.product_types import change_op_data_type
 from ingot.passes.fusion.attention import AttentionFusion
-from ingot.passes.fusion.fusion import Fusion
-from ingot.passes.fusion.wide_concatenates import WideConcatenates
-from ingot.passes.simplify.convolution_types import ChangeOpDataType
+from ingot.passes.fusion.fusion import Fusion, wide_concatenates
 from ingot.passes.simplify.pipeline import simplification
 
 PIPELINE = Pipeline(
     "cpu",
     (
-        simplification(ChangeOpDataType()),
-        WideConcatenates(),
+        simplification(change_op_data_type),
+        wide_concatenates,
         AttentionFusion(),
         Fusion(),
         DoubleLoops(),

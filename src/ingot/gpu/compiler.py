@@ -14,8 +14,8 @@ from ingot.gpu.machine import GpuMachine, machine_of
 from ingot.gpu.schedule.decide import schedule_kernel
 from ingot.gpu.schedule.strategies import PART, GpuSchedule, Widths
 from ingot.hlo.dim import Dim
-from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Buffer, FftKernel, Kernel, TopKKernel
+from ingot.kernel.text import fingerprint
 from ingot.kernel.verifier import verify_kernel
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import assembly

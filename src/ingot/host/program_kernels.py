@@ -15,10 +15,9 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.structure import memoize_by_structure
 from ingot.host.unsupported import with_origin
-from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Kernel
 from ingot.kernel.lowering import kernel_history, lower_fusion
-from ingot.kernel.text import kernel_text
+from ingot.kernel.text import fingerprint, kernel_text
 from ingot.kernel.verifier import verify_kernel
 from ingot.llvm.machine_model import Roofline
 from ingot.support.diagnostics import UnsupportedError

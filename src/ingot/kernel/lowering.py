@@ -20,9 +20,8 @@ from ingot.kernel.convolution.build import (
     is_product,
 )
 from ingot.kernel.ir import Kernel, LoopKernel
-from ingot.kernel.loop.build import build_loop_kernel
+from ingot.kernel.loop.build import build_loop_kernel, build_scan_kernel
 from ingot.kernel.loop.pipeline import kernel_stages, passes_for, run_kernel_passes
-from ingot.kernel.loop.scan import build_scan_kernel
 from ingot.support.lazy import function_at_home
 
 BUILT = "built"

@@ -19,7 +19,7 @@ from ingot.hlo.dtype import DTYPES, S64, DType
 from ingot.hlo.opdef import NO_ATTRIBUTES, NoAttributes, OpDef, table
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr
-from ingot.kernel.scalar_text import scalar_of
+from ingot.kernel.text import scalar_of
 from ingot.support.text import did_you_mean
 
 AXIS = re.compile(SKIP + r"(@[\w.]++)")

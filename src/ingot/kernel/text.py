@@ -59,18 +59,35 @@ absent::
                  vN = type opcode(vN,*), attribute=…            an elementwise op, as in HLO
     index        a `Dim` of axes `@…`, sizes, and the values `$0`, `$1` … that stand in `with`
 
-Invariant: each distinct expression is written once, so the text is linear in the kernel's size.
+A constant is a number as people write it: `2.0`, `-inf`, `true`, `1.0, -0.0` (complex). Where
+reading that back would give other bits (a NaN with a payload, a pred that is neither 0 nor 1), it
+is the bits in hexadecimal, most significant first: `0x7fa00001`.
+
+Invariants: each distinct expression is written once, so the text is linear in the kernel's size;
+`scalar_of(scalar_text(scalar), element)` has the bits of `scalar`.
+
+Example:
+    >>> from ingot.hlo.dtype import F32
+    >>> one = scalar_of("0.1", F32)
+    >>> scalar_text(one), scalar_text(Scalar(bytes.fromhex("0100a07f"), "f32"))
+    ('0.1', '0x7fa00001')
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
+import re
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from ingot.formats.hlo_text.attribute_text import plan
 from ingot.formats.hlo_text.window_text import write_window
+from ingot.hlo.dtype import PRED, DType, dtype
 from ingot.hlo.opdef import NO_ATTRIBUTES, find
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import Expr, Scalar, walk
 from ingot.kernel.ir import (
     AttentionKernel,
     Axis,
@@ -86,8 +103,82 @@ from ingot.kernel.ir import (
     Store,
     TopKKernel,
 )
-from ingot.kernel.scalar_text import scalar_text
 from ingot.support.text import braced
+
+_WORDS = {"true": True, "false": False}
+_INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
+_FLOAT = re.compile(r"-?(?:\d{1,40}(?:\.\d{0,40})?(?:e[+-]?\d{1,4})?|inf|nan)", re.ASCII)
+_BITS = re.compile(r"0x[0-9a-f]+", re.ASCII)
+
+
+@lru_cache(maxsize=1 << 10)
+def scalar_text(scalar: Scalar) -> str:
+    """Return a constant as text."""
+    element = dtype(scalar.storage)
+    text = _plain(scalar.value, element)
+    found = scalar_of(text, element)
+    return text if found == scalar else f"0x{scalar.bits[::-1].hex()}"
+
+
+def _plain(value: Any, element: DType) -> str:
+    if element is PRED:
+        return "true" if value else "false"
+    if element.is_complex:
+        return f"{value.real}, {value.imag}"
+    return str(int(value)) if element.is_integer else str(value)
+
+
+def scalar_of(text: str, element: DType) -> Scalar | None:
+    """Return the constant that a text says, None if it is none of that type."""
+    if _BITS.fullmatch(text) is not None:
+        digits = text[2:]
+        fits = len(digits) == 2 * element.bytes
+        return Scalar(bytes.fromhex(digits)[::-1], element.name) if fits else None
+    value = _value(text, element)
+    return None if value is None else Scalar(np.asarray(value).tobytes(), element.name)
+
+
+def _value(text: str, element: DType) -> Any:
+    if element is PRED:
+        return None if text not in _WORDS else np.bool_(_WORDS[text])
+    if element.is_integer:
+        return _integer(text, element)
+    if not element.is_complex:
+        return _float(text, element.numpy.type)
+    parts = text.split(", ")
+    half = np.float32 if element.bits == 64 else np.float64
+    found = [_float(part, half) for part in parts]
+    if len(found) != 2 or found[0] is None or found[1] is None:
+        return None
+    value = np.empty((), element.numpy)
+    value.real, value.imag = found
+    return value
+
+
+def _integer(text: str, element: DType) -> Any:
+    if _INTEGER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    least = -(1 << (element.bits - 1)) if element.is_signed else 0
+    most = (1 << (element.bits - element.is_signed)) - 1
+    return element.numpy.type(number) if least <= number <= most else None
+
+
+def _float(text: str, kind: Any) -> Any:
+    """Return a number of a type, None where it has no such number (too large, a sign of none)."""
+    if _FLOAT.fullmatch(text) is None:
+        return None
+    number = float(text)
+    with np.errstate(over="ignore", invalid="ignore"):
+        made = kind(number)
+    rounded = float(made)
+    if math.isnan(number):
+        return made if math.isnan(rounded) else None
+    is_near = rounded == number or (
+        math.isfinite(rounded) and abs(number) <= max(2 * abs(rounded), 1)
+    )
+    return made if is_near else None
+
 
 ATTENTION_PARTS = ("lhs", "rhs", "values", "scores", "shift", "power")
 """Expressions of an attention kernel that have names in its text."""
@@ -275,3 +366,8 @@ def _attributes(op: str, attributes: Any) -> str:
     return "".join(
         f", {row.name}={row.codec.write(value, str)}" for row, value in rows if value != row.default
     )
+
+
+def fingerprint(kernel: Kernel) -> str:
+    """Return 16 hex digits that equal kernels share."""
+    return hashlib.blake2b(kernel_text(kernel).encode(), digest_size=8).hexdigest()

@@ -24,7 +24,7 @@ from ingot.hlo.rewrite.runner import run_passes
 from ingot.passes.expand.complex_expander.expander import ComplexExpander
 from ingot.passes.expand.complex_expander.functions import BINARY, UNARY
 from ingot.passes.expand.complex_expander.rules import MOVES
-from ingot.passes.expand.select_and_scatter import SelectAndScatterExpander
+from ingot.passes.expand.select_and_scatter import select_and_scatter_expander
 
 pytestmark = pytest.mark.fast_share(16)
 
@@ -82,7 +82,7 @@ def test_program_on_real_xla(name: str, wide: bool) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_complex_numbers_are_only_moved_afterwards(name: str) -> None:
     module = parse(_text(name, False))
-    run_passes(SelectAndScatterExpander(), module, PassContext())
+    run_passes(select_and_scatter_expander, module, PassContext())
     run_passes(ComplexExpander(), module, PassContext(debug=1, to_text=print_module))
     module = parse(print_module(module))
     left = {

@@ -9,7 +9,7 @@ from tests.passes.fusion.programs import fuse, kernels_of
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
 from ingot.hlo.shape import Shape
-from ingot.passes.fusion.torn_operands import torn_dims
+from ingot.passes.fusion.kept_apart import torn_dims
 
 N = Dim.symbol("n")
 REASON = "the product would read its elements at no constant steps"

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ingot.cpu.library.box_copies import common_box_copies
 from ingot.cpu.library.drivers import common_convolutions, common_products
+from ingot.cpu.library.generic_kernels import common_box_copies
 from ingot.cpu.library.parts import LibraryPart
 from ingot.cpu.library.samples import common_folds, common_generic_kernels
 from ingot.cpu.library.selections import common_selections

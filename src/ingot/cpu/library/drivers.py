@@ -68,8 +68,7 @@ DENSE = (True, False)
 
 def match_product(request: Request) -> Driven:
     """Return how the library runs a plain product."""
-    kernel = request.kernel
-    assert isinstance(kernel, ContractionKernel), "it is asked about contractions"
+    kernel = request.kernel_as(ContractionKernel)
     found = plain_product(kernel, request.vectors)
     if isinstance(found, str):
         return found
@@ -78,26 +77,21 @@ def match_product(request: Request) -> Driven:
 
 def match_filter_gradient(request: Request) -> Driven:
     """Return how the library runs the gradient of a filter."""
-    kernel = _convolution(request)
+    kernel = request.kernel_as(ConvolutionKernel)
     return _convolved(request, kernel, filter_gradient_of, filter_gradient_call)
 
 
 def match_winograd(request: Request) -> Driven:
     """Return how the library runs a convolution by Winograd's algorithm."""
-    return _convolved(request, _convolution(request), winograd, winograd_call)
+    return _convolved(request, request.kernel_as(ConvolutionKernel), winograd, winograd_call)
 
 
 def match_direct(request: Request) -> Driven:
     """Return how the library sums a convolution directly."""
-    kernel = side_by_side(_convolution(request), request.vectors)
+    kernel = side_by_side(request.kernel_as(ConvolutionKernel), request.vectors)
     if request.context.debug:
         verify_kernel(kernel, "joined groups")
     return _convolved(request, kernel, direct_convolution, direct_call)
-
-
-def _convolution(request: Request) -> ConvolutionKernel:
-    assert isinstance(request.kernel, ConvolutionKernel), "it is asked about convolutions"
-    return request.kernel
 
 
 def _convolved(

@@ -1,25 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generic kernels as library code: plain reductions, gathers and scatters, `iota`.
+"""Loop kernels as library code: plain reductions, gathers and scatters, `iota`, copies of boxes.
 
 Each is a strategy of loop kernels, given by a function of `kernel.generic` that finds the generic
 kernel or says why there is none. Invariant: extents, steps, lengths and the schedule's numbers are
 in env; the code depends on what the generic kernel's symbol says.
+
+One function runs every kernel that only copies and fills boxes (`kernel.generic.box_copies`), as a
+table of the kernel's lists them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
+from ingot.cpu.emit.loop.box_copies import BOX_COPIES, call_of
 from ingot.cpu.emit.loop.kernel import emit_loop_kernel
 from ingot.cpu.emit.template import Template
-from ingot.cpu.library.parts import CACHED_PARTS, LibraryKernel, library_part
+from ingot.cpu.library.parts import CACHED_PARTS, LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.request import Request
+from ingot.kernel.generic.box_copies import MIN_BITS, box_copies
 from ingot.kernel.generic.generalize import GenericKernel
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.loop_schedule import LoopSchedule
 from ingot.kernel.verifier import verify_kernel
 from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 from ingot.support.recent import RecentTable
 
@@ -57,3 +63,20 @@ def library_kernel(target: TargetSpec, generic: GenericKernel) -> LibraryKernel:
         # The object was kept; how it is called follows from emitting it once.
         made = define(ModuleBuilder.for_target(symbol, target))
     return LibraryKernel(with_sizes(made, generic.values), (code,))
+
+
+def match_box_copies(request: Request) -> LibraryKernel | str:
+    """Return how the library runs a loop kernel that is nothing but copies of boxes."""
+    kernel = request.loop_kernel
+    copies = box_copies(kernel, request.loops.schedule, request.vectors)
+    if isinstance(copies, str):
+        return copies
+    return LibraryKernel(
+        call_of(copies, len(kernel.buffers)), tuple(common_box_copies(request.target))
+    )
+
+
+def common_box_copies(target: TargetSpec) -> Iterator[LibraryPart]:
+    """Load what copies of boxes need."""
+    if Vectors.of(target).bits >= MIN_BITS:
+        yield library_part(target, BOX_COPIES)

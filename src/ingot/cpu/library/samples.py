@@ -18,8 +18,7 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import F32, S32
 from ingot.hlo.shape import Shape
 from ingot.kernel.generic.generalize import GenericKernel
-from ingot.kernel.generic.indexing import generic_indexing
-from ingot.kernel.generic.iota import generic_iota
+from ingot.kernel.generic.indexing import generic_indexing, generic_iota
 from ingot.kernel.generic.reduction import generic_reduction
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel

@@ -21,8 +21,7 @@ from ingot.llvm.target import TargetSpec
 
 def match_selection(request: Request) -> LibraryKernel:
     """Return how the library runs a selection."""
-    kernel = request.kernel
-    assert isinstance(kernel, TopKKernel), "it is asked about selections"
+    kernel = request.kernel_as(TopKKernel)
     of = Selection(kernel.buffers[0].dtype, kernel.largest)
     code = library_part(request.target, selection_template(of))
     schedule = schedule_topk(kernel)

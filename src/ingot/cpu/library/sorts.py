@@ -34,8 +34,7 @@ from ingot.llvm.target import TargetSpec
 
 def match_sort(request: Request) -> LibraryKernel | str:
     """Return how the library runs a sort by one key, or why the comparator is no such order."""
-    kernel = request.kernel
-    assert isinstance(kernel, SortKernel), "it is asked about sorts"
+    kernel = request.kernel_as(SortKernel)
     variant = keyed_variant(kernel)
     if isinstance(variant, str):
         return variant
@@ -64,8 +63,7 @@ def match_merge_sort(request: Request) -> LibraryKernel:
 
     Scratch has two areas for each row that is sorted at a time, of `length` elements each.
     """
-    kernel = request.kernel
-    assert isinstance(kernel, SortKernel), "it is asked about sorts"
+    kernel = request.kernel_as(SortKernel)
     of = Compared(kernel.comparator, kernel.elements, request.target.has_fma)
     schedule = schedule_sort(kernel)
     code = list(merge_code(of, schedule))

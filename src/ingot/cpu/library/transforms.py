@@ -92,9 +92,7 @@ MOVES = (
 
 def match_transform(request: Request) -> LibraryKernel:
     """Return how the library runs a Fourier transform."""
-    kernel = request.kernel
-    assert isinstance(kernel, FftKernel), "it is asked about transforms"
-    return _Maker(request.target, kernel).make()
+    return _Maker(request.target, request.kernel_as(FftKernel)).make()
 
 
 def common_transforms(target: TargetSpec) -> Iterator[LibraryPart]:

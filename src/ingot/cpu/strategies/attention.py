@@ -12,7 +12,6 @@ from ingot.kernel.ir import AttentionKernel
 
 def match_attention(request: Request) -> CodePlan:
     """Return the plan of attention."""
-    kernel = request.kernel
-    assert isinstance(kernel, AttentionKernel), "the table says so"
+    kernel = request.kernel_as(AttentionKernel)
     schedule = schedule_attention(kernel, request.vectors)
     return scheduled(emit_attention_kernel, kernel, schedule, request.target, CONTRACTION_WEIGHT)

@@ -13,8 +13,7 @@ from ingot.kernel.ir import ContractionKernel
 
 def match_contraction(request: Request) -> CodePlan:
     """Return the plan of a contraction."""
-    kernel = request.kernel
-    assert isinstance(kernel, ContractionKernel), "the table says so"
+    kernel = request.kernel_as(ContractionKernel)
     schedule = schedule_contraction(kernel, request.vectors)
     plan = plan_contraction(kernel, schedule, request.vectors)
     return scheduled(emit_contraction_kernel, kernel, plan, request.target, CONTRACTION_WEIGHT)

@@ -7,11 +7,15 @@ the first strategy asks for it, and all strategies see the same schedule.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.kernel.schedule.decide import Decision, decide_loops
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
+
+K = TypeVar("K", bound=Kernel)
 
 
 class Request:
@@ -42,11 +46,15 @@ class Request:
         self.vectors = Vectors.of(target)
         self._loops: Decision | None = None
 
+    def kernel_as(self, kind: type[K]) -> K:
+        """Return the kernel, for a strategy that is asked about kernels of one kind only."""
+        assert isinstance(self.kernel, kind), "the table says which kernels it is asked about"
+        return self.kernel
+
     @property
     def loop_kernel(self) -> LoopKernel:
-        """The kernel, for strategies that are asked about loop kernels only."""
-        assert isinstance(self.kernel, LoopKernel), "the table says which kernels it is asked about"
-        return self.kernel
+        """The kernel, for strategies of loop kernels."""
+        return self.kernel_as(LoopKernel)
 
     @property
     def loops(self) -> Decision:

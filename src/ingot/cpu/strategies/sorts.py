@@ -13,8 +13,7 @@ from ingot.kernel.sort.network import sort_network
 
 def match_network(request: Request) -> CodePlan | str:
     """Return the plan of a sorting network, as loops of the kernel's own, or why it is none."""
-    kernel = request.kernel
-    assert isinstance(kernel, SortKernel), "the table says so"
+    kernel = request.kernel_as(SortKernel)
     network = sort_network(kernel)
     if isinstance(network, str):
         return network

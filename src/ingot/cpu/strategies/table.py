@@ -18,14 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from ingot.cpu.library.box_copies import match_box_copies
-from ingot.cpu.library.generic_kernels import match_generic
+from ingot.cpu.library.generic_kernels import match_box_copies, match_generic
 from ingot.cpu.library.parts import LibraryKernel
 from ingot.cpu.strategies.plans import CodePlan, LoopCode, loop_code
 from ingot.cpu.strategies.request import Request
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.kernel.generic.indexing import generic_indexing
-from ingot.kernel.generic.iota import generic_iota
+from ingot.kernel.generic.indexing import generic_indexing, generic_iota
 from ingot.kernel.generic.reduction import generic_reduction
 from ingot.kernel.ir import (
     AttentionKernel,

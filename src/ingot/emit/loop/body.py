@@ -3,21 +3,21 @@
 
 A pass in lanes runs whole blocks, then one masked block for the rest; a large body is written
 once, masked in every block. A reduction that may be folded in lanes starts from the combiner's
-identity and takes its initial value last.
+identity and takes its initial value last. Long runs that are only copied (`kernel.schedule.copies`)
+are calls of the C library's copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import gcd
 
-from ingot.emit.loop.copies import copy_runs
-from ingot.emit.loop.folds import Folding
+from ingot.emit.loop.folds import Folding, scan_lanes
 from ingot.emit.loop.gather_indices import Block, IndicesAhead, carrying_nothing
-from ingot.emit.loop.scan import scan_lanes
 from ingot.emit.loop.units import UnitEmitter
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.squares import SquareTranspose
+from ingot.emit.values.types import memory_type
 from ingot.emit.values.values import ValueEmitter, angles_of
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, always_positive, minimum, product
@@ -336,3 +336,29 @@ class LoopEmitter(UnitEmitter):
 def divides(lanes: int, *sizes: int | Dim) -> bool:
     """Whether every one of `sizes` is known to be a multiple of `lanes`."""
     return all(dim.known_multiple_of(size, lanes) for size in sizes)
+
+
+def copy_runs(
+    emitter: ValueEmitter,
+    passes: Sequence[Pass],
+    axis: str,
+    bounds: tuple[IndexValue, IndexValue],
+) -> None:
+    """Copy the elements between the bounds along `axis`."""
+    f = emitter.f
+    low, high = bounds
+    move = f.module.declare("memmove", lt.PTR, [lt.PTR, lt.PTR, lt.I64])
+    emitter.names[axis] = low
+    count = f.isub(high, low)
+
+    def address(buffer: int, where: int | Dim, memory: lt.Type) -> Value:
+        return f.gep(emitter.buffers[buffer], emitter.base_index(where, ()), memory)
+
+    for item in passes:
+        for store in item.stores:
+            load = store.value
+            memory = memory_type(load.dtype)
+            to = address(store.buffer, store.index, memory)
+            origin = address(load.payload.buffer, load.payload.index, memory)
+            size = f.as_value(f.imul(count, memory.bytes))
+            f.call(move, [to, origin, size])

@@ -176,10 +176,6 @@ _RANGE = {"max": 5, "min": 4}
 """The operation of vrange; the result keeps its sign (Intel's manual, VRANGESS)."""
 
 
-def _bitwise(name: str) -> Row:
-    return lambda op: getattr(op.f, name)(op.x, op.y)
-
-
 def _shift(name: str) -> Row:
     def row(op: Op) -> Value:
         f = op.f
@@ -219,10 +215,6 @@ def _total_order(op: Op, value: Value) -> Value:
     return f.xor(bits, f.lshr(sign, f.const(bits.type, 1)))
 
 
-def _select(op: Op) -> Value:
-    return op.f.select(op.args[0], op.args[1], op.args[2])
-
-
 def _clamp(op: Op) -> Value:
     low, value, high = op.args
     f = op.f
@@ -235,10 +227,6 @@ def _clamp(op: Op) -> Value:
     sign = "s" if op.dtype.is_signed else "u"
     raised = f.intrinsic(f"llvm.{sign}max", value.type, [low, value])
     return f.intrinsic(f"llvm.{sign}min", value.type, [raised, high])
-
-
-def _negate(op: Op) -> Value:
-    return op.f.neg(op.x)
 
 
 def _abs(op: Op) -> Value:
@@ -260,14 +248,6 @@ def _sign(op: Op) -> Value:
     return f.select(f.icmp("eq", op.x, zero), zero, negative)
 
 
-def _not(op: Op) -> Value:
-    return op.f.not_(op.x)
-
-
-def _popcnt(op: Op) -> Value:
-    return op.f.intrinsic("llvm.ctpop", op.x.type, [op.x])
-
-
 def _leading_zeros(op: Op) -> Value:
     return op.f.intrinsic("llvm.ctlz", op.x.type, [op.x, op.f.const(lt.I1, False)])
 
@@ -277,28 +257,12 @@ def _is_finite(op: Op) -> Value:
     return op.f.fcmp("olt", magnitude, op.const(float("inf")))
 
 
-def _identity(op: Op) -> Value:
-    return op.x
-
-
 def _real(op: Op) -> Value:
     return complex_part(op.f, op.x, 0) if op.source.is_complex else op.x
 
 
 def _imag(op: Op) -> Value:
     return complex_part(op.f, op.x, 1) if op.source.is_complex else op.const(0.0)
-
-
-def _complex(op: Op) -> Value:
-    return complex_of(op.f, op.x, op.y)
-
-
-def _convert(op: Op) -> Value:
-    return convert(op.f, op.x, op.source, op.dtype, op.fma)
-
-
-def _bitcast_convert(op: Op) -> Value:
-    return bitcast_convert(op.f, op.x, op.source, op.dtype, op.fma)
 
 
 def _reduce_precision(op: Op) -> Value:
@@ -340,13 +304,13 @@ def _reduce_precision(op: Op) -> Value:
 ROWS: dict[str, Row] = {
     "abs": _abs,
     "add": _float_or_int("contracted_add", "add", "or_"),
-    "and": _bitwise("and_"),
-    "bitcast-convert": _bitcast_convert,
+    "and": lambda op: op.f.and_(op.x, op.y),
+    "bitcast-convert": lambda op: bitcast_convert(op.f, op.x, op.source, op.dtype, op.fma),
     "clamp": _clamp,
     "compare": _compare,
-    "complex": _complex,
-    "convert": _convert,
-    "copy": _identity,
+    "complex": lambda op: complex_of(op.f, op.x, op.y),
+    "convert": lambda op: convert(op.f, op.x, op.source, op.dtype, op.fma),
+    "copy": lambda op: op.x,
     "count-leading-zeros": _leading_zeros,
     "divide": _divide,
     "imag": _imag,
@@ -354,19 +318,19 @@ ROWS: dict[str, Row] = {
     "maximum": _extremum("max"),
     "minimum": _extremum("min"),
     "multiply": _float_or_int("contractible_mul", "mul", "and_"),
-    "negate": _negate,
-    "not": _not,
-    "or": _bitwise("or_"),
-    "popcnt": _popcnt,
+    "negate": lambda op: op.f.neg(op.x),
+    "not": lambda op: op.f.not_(op.x),
+    "or": lambda op: op.f.or_(op.x, op.y),
+    "popcnt": lambda op: op.f.intrinsic("llvm.ctpop", op.x.type, [op.x]),
     "power": _power,
     "real": _real,
     "reduce-precision": _reduce_precision,
     "remainder": _remainder,
-    "select": _select,
+    "select": lambda op: op.f.select(*op.args),
     "shift-left": _shift("shl"),
     "shift-right-arithmetic": _shift("ashr"),
     "shift-right-logical": _shift("lshr"),
     "sign": _sign,
     "subtract": _float_or_int("contracted_sub", "sub", "xor"),
-    "xor": _bitwise("xor"),
+    "xor": lambda op: op.f.xor(op.x, op.y),
 }

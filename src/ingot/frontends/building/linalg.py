@@ -13,8 +13,7 @@ from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import F32, F64, S32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.lapack_calls import lapack_call
-from ingot.passes.expand.linalg import triangle
+from ingot.passes.expand.lapack_calls import lapack_call, triangle
 
 _REAL = {"c64": "f32", "c128": "f64"}
 

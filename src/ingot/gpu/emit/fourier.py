@@ -14,8 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ingot.emit.fft.butterflies import Complex, ComplexMath, butterfly
-from ingot.emit.fft.fold import packed, unpacked
+from ingot.emit.fft.butterflies import Complex, ComplexMath, butterfly, packed, unpacked
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.types import memory_type
 from ingot.gpu.emit.function import GLOBAL, SharedMemory, ThreadValues
@@ -24,8 +23,7 @@ from ingot.gpu.schedule.fourier import RADICES, fold_points
 from ingot.gpu.schedule.strategies import ChirpConvolution, SequenceTransforms, SpectrumFold, Stage
 from ingot.hlo.dtype import C64, DType
 from ingot.kernel.fft import tables
-from ingot.kernel.fft.build import FINE, Strides
-from ingot.kernel.fft.factors import factors
+from ingot.kernel.fft.build import FINE, Strides, factors
 from ingot.kernel.fft.steps import is_columns
 from ingot.kernel.ir import Buffer, FftKernel
 from ingot.llvm import types as lt

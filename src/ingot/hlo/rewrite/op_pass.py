@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bases of the passes that visit the ops of some opcodes, one by one.
 
-`OpPass` visits them and may do anything; `Expander` replaces each by a value. Both walk a module in
-the one order that every such pass has: callees before callers, operands before users.
+`OpPass` visits them and may do anything; an expander replaces each by a value. It is a function
+(`expander`), or a class if it has options (`Expander`). Both walk a module in the one order that
+every such pass has: callees before callers, operands before users.
 """
 
 from __future__ import annotations
@@ -65,6 +66,34 @@ class Expander(OpPass):
     @abstractmethod
     def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
         """Return the replacement of `op`; `op` itself when it stays."""
+
+
+Expand = Callable[[Instruction, Builder, Module], Instruction]
+"""Returns the replacement of an op, added by a builder; the op itself when it stays."""
+
+
+def expander(
+    pass_name: str, *opcodes: str, ensures: frozenset[str] = frozenset(), lowers: bool = False
+) -> Callable[[Expand], Expander]:
+    """Make the decorated function the pass `pass_name`: an `Expander` of `opcodes`.
+
+    `ensures`, `lowers`: see `Pass`.
+    """
+
+    def make(function: Expand) -> Expander:
+        class Made(Expander):
+            name = pass_name
+            concerns = frozenset(opcodes)
+
+            def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
+                return function(op, build, module)
+
+        Made.__name__ = Made.__qualname__ = function.__name__
+        Made.__doc__ = function.__doc__
+        Made.ensures, Made.lowers = ensures, lowers
+        return record(Made)()
+
+    return make
 
 
 def in_order(op: Instruction, rewrite: Callable[[], Result]) -> Result:

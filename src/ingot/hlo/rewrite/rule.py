@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules: a pattern, a replacement, the algebra as docstring, the licence that the rule needs.
+"""Rules: a pattern, a replacement, the algebra as text, the licence that the rule needs.
 
-    @rule(m.add(x, const(0)), fp=Fp.SIGNED_ZERO)
-    def add_zero(x: Instruction) -> Instruction:
-        \"\"\"x + 0 => x\"\"\"
-        return x
+Where the replacement is an expression too, a rule is one row (`identity`):
+
+    identity("negate_subtract: -(x - y) => y - x", m.negate(m.subtract(x, y)), m.subtract(y, x),
+             fp=Fp.SIGNED_ZERO)
+
+Where it must be computed, a rule is a function whose docstring is the algebra:
+
+    @rule(m.remainder(x, const(name="c", where=is_power_of_two)))
+    def remainder_unsigned(x: Instruction, c: Instruction, build: RuleBuilder) -> Instruction:
+        \"\"\"x % 2^k => x & (2^k - 1)\"\"\"
+        return build.and_(x, build.full(int(splat_of(c)) - 1, x.shape))
 
 The function's parameters are the names that the pattern binds; in addition, `root` is the matched
 instruction and `build` a builder that adds to its computation. Returning None declines:
@@ -22,14 +29,14 @@ import inspect
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction, Metadata
 from ingot.hlo.opdef import NoAttributes
 from ingot.hlo.rewrite.licence import Fp
-from ingot.hlo.rewrite.pattern import Bindings, Match, Op
+from ingot.hlo.rewrite.pattern import Bindings, Capture, Match, Op, Pattern, Splat
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import record
@@ -83,16 +90,18 @@ class Rule:
 
     Attributes:
         name: the function's name.
+        doc: the algebra.
         pattern: the pattern that it matches.
         fp: the least licence under which it may touch floats.
         function: the replacement.
         location: `file:line` of its definition.
-        parameters: the function's parameters.
+        parameters: the names that the function takes.
         examples: HLO lines that it fires on, where no generator can make them from the pattern.
         variants: the variants of the pattern, each with its compiled matcher.
     """
 
     name: str
+    doc: str
     pattern: Op
     fp: Fp
     function: Replacement
@@ -100,11 +109,6 @@ class Rule:
     parameters: tuple[str, ...]
     examples: tuple[str, ...]
     variants: tuple[tuple[Op, Match], ...]
-
-    @property
-    def doc(self) -> str:
-        """The algebra."""
-        return inspect.getdoc(self.function) or ""
 
     def match(self, instruction: Instruction) -> Bindings | None:
         """Return the bindings of the pattern on `instruction`, or None."""
@@ -122,37 +126,90 @@ class Rule:
         return made
 
 
-def rule(
-    pattern: Op, *, fp: Fp = Fp.EXACT, example: str | tuple[str, ...] = ()
-) -> Callable[[Replacement], Rule]:
-    """Make the decorated function the replacement of `pattern`.
+Examples = str | tuple[str, ...]
+"""One or more texts of HLO instructions on which a rule fires; the last instruction is the root.
 
-    `example` is one or more texts of HLO instructions, the last one ROOT, on which the rule fires.
-    """
+They are for rules that no generator can make a program of, from the pattern alone. A name that no
+instruction defines is a parameter: where it is first used, its shape stands before it.
+"""
+
+
+def rule(
+    pattern: Op, *, fp: Fp = Fp.EXACT, example: Examples = ()
+) -> Callable[[Replacement], Rule]:
+    """Make the decorated function the replacement of `pattern`."""
 
     def make(function: Replacement) -> Rule:
         code = function.__code__
-        parameters = code.co_varnames[: code.co_argcount]
-        unbound = set(parameters) - pattern.names - {"root", "build"}
-        name = function.__name__
-        if unbound or not function.__doc__:
-            raise InternalError(f"rule {name}: unbound parameters {unbound} or no docstring")
-        return Rule(
-            name,
-            pattern,
-            fp,
-            function,
-            f"{Path(code.co_filename).name}:{code.co_firstlineno}",
-            parameters,
-            (example,) if isinstance(example, str) else example,
-            tuple(
-                (variant, variant.compile())
-                for variant in pattern.variants()
-                if isinstance(variant, Op)
-            ),
-        )
+        given = code.co_varnames[: code.co_argcount]
+        row = f"{function.__name__}: {inspect.getdoc(function) or ''}"
+        location = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+        return _rule(row, pattern, (function, given, location), fp, example)
 
     return make
+
+
+def identity(
+    row: str, pattern: Op, replacement: Pattern, *, fp: Fp = Fp.EXACT, example: Examples = ()
+) -> Rule:
+    """Return the rule that replaces `pattern` by another expression of the same names.
+
+    `row` is the rule's name and its algebra. In the replacement, constants without a name get the
+    shape of the root, and an op of several opcodes is that of the root.
+    """
+
+    def replaced(root: Instruction, build: RuleBuilder, **bindings: Instruction) -> Instruction:
+        return _instantiated(replacement, root, build, bindings)
+
+    here = inspect.currentframe()
+    assert here is not None, "CPython has frames"
+    assert here.f_back is not None, "the row is written somewhere"
+    location = f"{Path(here.f_back.f_code.co_filename).name}:{here.f_back.f_lineno}"
+    names = tuple(sorted(replacement.names))
+    return _rule(row, pattern, (replaced, ("root", "build", *names), location), fp, example)
+
+
+def _instantiated(
+    pattern: Pattern, root: Instruction, build: RuleBuilder, bindings: Bindings
+) -> Instruction:
+    """Return the instruction that a replacement stands for, with all that it needs."""
+    if isinstance(pattern, Capture):
+        return bindings[pattern.name]
+    if isinstance(pattern, Splat):
+        return bindings[pattern.name] if pattern.name else build.full(pattern.value, root.shape)
+    assert isinstance(pattern, Op)
+    operands = [_instantiated(each, root, build, bindings) for each in pattern.operands or ()]
+    opcode, *others = pattern.opcodes
+    if others:
+        return build.like(root, *operands)
+    return build.emit(opcode, *operands, **dict(pattern.attributes))
+
+
+def _rule(
+    row: str,
+    pattern: Op,
+    replacement: tuple[Replacement, tuple[str, ...], str],
+    fp: Fp,
+    example: Examples,
+) -> Rule:
+    """Return a rule; `replacement` is a function, the names that it takes, and its location."""
+    name, _, algebra = row.partition(": ")
+    function, names, location = replacement
+    unbound = set(names) - pattern.names - {"root", "build"}
+    if unbound or not algebra:
+        raise InternalError(f"rule {name}: unbound parameters {unbound} or no algebra")
+    variants = [each for each in pattern.variants() if isinstance(each, Op)]
+    return Rule(
+        name,
+        algebra,
+        pattern,
+        fp,
+        function,
+        location,
+        names,
+        (example,) if isinstance(example, str) else example,
+        tuple((variant, variant.compile()) for variant in variants),
+    )
 
 
 Candidates = list[tuple[Rule, tuple[Match, ...]]]
@@ -223,7 +280,9 @@ class RuleSet:
 
 
 def rules_in(*modules: ModuleType) -> tuple[Rule, ...]:
-    """Return every rule defined in Python modules, in the order in which they are written."""
-    return tuple(
-        value for module in modules for value in vars(module).values() if isinstance(value, Rule)
-    )
+    """Return every rule defined in Python modules, alone or in a tuple, in the order of writing."""
+    found: list[Rule] = []
+    for value in (value for module in modules for value in vars(module).values()):
+        rows = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+        found += [row for row in rows if isinstance(row, Rule)]
+    return tuple(found)

@@ -3,8 +3,8 @@
 
 `ElementalLowering.value(instruction, point)` walks from a result to the parameters: elementwise ops
 become expression nodes, shaping ops change the index, parameters become loads. Nothing is stored on
-the way, so all of it is fused. What an opcode does is its rule in `shaping_rules` or
-`indexing_rules`, or the indexing map in its row of the op table; `rules` puts the tables together.
+the way, so all of it is fused. What an opcode does is its rule in `shaping_rules`, or
+the indexing map in its row of the op table; `rules` puts the tables together.
 Out-of-bounds points (pad, concatenate) carry a mask down to the loads.
 
 Invariant: the same instruction at the same point is the same expression.

@@ -3,7 +3,7 @@
 
 A point holds an index over axes, run-time values that the index may use (`$0`, `$1` …), and a mask
 that says where the value is wanted at all. Used by the rules (`shaping_rules`,
-`indexing_rules`) and by in-place updates. Points are immutable: lowered values are remembered by
+`shaping_rules`) and by in-place updates. Points are immutable: lowered values are remembered by
 them.
 """
 

@@ -15,9 +15,8 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait
 from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.kernel import expr as ex
-from ingot.kernel.elemental.indexing_rules import INDEXING
 from ingot.kernel.elemental.lowering import ElementalLowering, Rule
-from ingot.kernel.elemental.shaping_rules import SHAPING, mapped
+from ingot.kernel.elemental.shaping_rules import INDEXING, SHAPING, mapped
 from ingot.kernel.expr import Expr
 from ingot.support.diagnostics import UnsupportedError
 

@@ -20,8 +20,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from ingot.hlo.dim import Dim
-from ingot.kernel.fft.build import FoldStage, Stage, Strides
-from ingot.kernel.fft.factors import factors
+from ingot.kernel.fft.build import FoldStage, Stage, Strides, factors
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.support.records import record
 
@@ -40,7 +39,7 @@ Kind = Literal[
 ]
 """The work of a step: a pass (the first, one with several interleaved sequences, the last, which
 has no twiddle factors, the only one), moving sequences, moving real ones, the second half of a real
-signal's spectrum, packing and taking apart (`emit.fft.fold`), products with a table."""
+signal's spectrum, packing and taking apart (`emit.fft.butterflies`), products with a table."""
 
 Side = Literal["tile", "columns", "rows", "grid", "sequence", "real columns", "half columns"]
 """Where a step reads or writes: a tile; memory whose lanes lie side by side, or whose elements do;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loop kernels that need no code of their own: the same code serves every size.
 
-`generalize` replaces the numbers of a kernel by sizes. `reduction`, `indexing` (gathers and
-scatters) and `iota` find kernels whose generic kernel is library code. `box_copies` describes
+`generalize` replaces the numbers of a kernel by sizes. `reduction` and `indexing` (gathers,
+scatters and `iota`) find kernels whose generic kernel is library code. `box_copies` describes
 copies of boxes by a table.
 """

@@ -26,7 +26,6 @@ from ingot.hlo.dtype import F32, S32
 from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, walk
-from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.index_math import dim_of
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
 from ingot.kernel.rewrite import Rewriter
@@ -46,6 +45,7 @@ from ingot.kernel.schedule.loop_schedule import (
     Strategy,
     TransposedRows,
 )
+from ingot.kernel.text import fingerprint
 from ingot.support.records import record, replace
 
 SHORT = 8

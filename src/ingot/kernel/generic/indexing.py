@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain gathers and scatters: kernels that do little more than follow an array of indices.
+"""Plain gathers and scatters, which do little more than follow an array of indices, and `iota`.
 
 The code of a gather of elements, or of a scatter that combines elements or short rows (sums by
 segment), depends on element types and on how an index is computed from the array. The number of
@@ -7,15 +7,19 @@ indices, and the lengths that they are compared with, are parameters. So such a 
 code, as a plain reduction is (`kernel.generic.reduction`).
 
 Invariant: updates happen in the order of the grid, as in a kernel compiled alone.
+
+Values that are sorted together with their positions, or gathered by them, begin with a kernel that
+writes the position of each element along an axis. It reads nothing, so it cannot depend on data.
 """
 
 from __future__ import annotations
 
-from ingot.kernel.expr import Expr, walk
-from ingot.kernel.generic.generalize import GenericKernel, generalized
+from ingot.hlo.dim import Dim
+from ingot.kernel.expr import Expr, is_position, walk
+from ingot.kernel.generic.generalize import IN_TILES, GenericKernel, generalized
 from ingot.kernel.generic.reduction import is_element
 from ingot.kernel.ir import LoopKernel, Store
-from ingot.kernel.schedule.loop_schedule import LoopSchedule, StagedUpdates
+from ingot.kernel.schedule.loop_schedule import LoopSchedule, SquareTiles, StagedUpdates
 
 OF_INDICES = frozenset({
     "load", "constant", "convert", "compare", "and", "add", "select", "maximum", "minimum",
@@ -61,3 +65,27 @@ def _gathers(value: Expr) -> bool:
     loads = [node for node in walk((value,)) if node.op == "load" and node.args]
     ends = value.args[1:] if value.op == "select" else (value,)
     return len(loads) == 1 and all(end is loads[0] or end.op == "constant" for end in ends)
+
+
+MIN_ELEMENTS = 1 << 12
+"""Fewer positions are compiled with their program's other kernels: they have other lanes."""
+
+NO_POSITIONS = "it does more than write the positions of an axis"
+
+
+def generic_iota(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:
+    """Return the generic kernel of a write of positions, or why a kernel is none."""
+    if kernel.serial or kernel.local_buffers or len(kernel.passes) != 1 or len(kernel.buffers) != 1:
+        return NO_POSITIONS
+    (only,) = kernel.passes
+    if only.axes or only.reductions or len(only.stores) != 1:
+        return NO_POSITIONS
+    (store,) = only.stores
+    elements = kernel.grid_size
+    if not store.is_simple or not is_position(store.value):
+        return NO_POSITIONS
+    if isinstance(elements, Dim) or elements < MIN_ELEMENTS:
+        return f"fewer than {MIN_ELEMENTS} elements, or how many is symbolic"
+    if isinstance(own.strategy, SquareTiles):
+        return IN_TILES
+    return generalized(kernel, own, "iota")

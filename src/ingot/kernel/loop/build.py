@@ -5,6 +5,9 @@ The frames (`analysis.frames`) give every root and reduction its axes. With redu
 what all of them vary along; without, it is the whole of the main root. A reduction whose input
 depends on others runs in a later pass; reductions and stores over the same axes share a pass.
 
+The grid of a scan (`analysis.scans`) is every dimension but the scanned one. One pass walks that
+dimension in order, folds, and stores the running value at every step.
+
 Invariant: lowered and stored values depend only on finished reductions of earlier passes.
 """
 
@@ -13,6 +16,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from ingot.analysis.frames import ONE, Frame, FrameMap, grid_of
+from ingot.analysis.scans import Scan
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
@@ -269,3 +273,33 @@ def _add_root(builder: LoopBuilder, root: Instruction, number: int) -> int:
         return number
     builder.add_store(number, root, frame, builder.lowering.value(root, point_of(frame)))
     return number + 1
+
+
+def build_scan_kernel(fused: Computation, scan: Scan) -> LoopKernel:
+    """Return the kernel of a fused computation whose root is a scan."""
+    root = fused.root
+    dims = root.operands[0].shape.dims
+    count = len(root.operands) // 2
+    frames = FrameMap()
+    frame = frames.axes_for(dims)
+    extents = {axis_name(n): extent for n, extent in enumerate(frames.extents)}
+    lowering = elemental_lowering(fused, extents)
+    point = point_of(frame)
+    scanned = frame[scan.dimension]
+    if scan.is_reverse:
+        index: list[int | Dim] = list(point.index)
+        index[scan.dimension] = dims[scan.dimension] - 1 - index[scan.dimension]
+        point = Point(tuple(index))
+    inputs = tuple(lowering.operand(root, n, point) for n in range(count))
+    inits = tuple(lowering.operand(root, count + n, Point(())) for n in range(count))
+    fold = Reduction(0, combiner_of(root), inits, inputs)
+    where = linearize(point.index, dims)
+    first = len(fused.parameters)
+    names = frozenset(extents)
+    stores = tuple(
+        Store(first + n, where, ex.reduced(0, n, value.dtype, names))
+        for n, value in enumerate(inputs)
+    )
+    axes = {axis: Axis(axis_name(axis), frames.extents[axis]) for axis in frame if axis != ONE}
+    sweep = Pass((axes.pop(scanned),), (fold,), stores, is_running=True)
+    return LoopKernel(tuple(axes.values()), (sweep,), buffers_of(fused))

@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Row caches: expensive values that a later pass needs again are kept in a local buffer.
+"""Values that a later pass needs again: kept in a local buffer, or read back.
 
-Softmax needs exp(x - max) for the sum and for the result. Fusion computes both in one kernel, and a
-row of exponentials fits in the L1 cache, so the second pass reads it from there. Only kernels whose
-passes run along rows, of a known and moderate length, cache values.
+`cache_rows`: softmax needs exp(x - max) for the sum and for the result. Fusion computes both in one
+kernel, and a row of exponentials fits in the L1 cache, so the second pass reads it from there. Only
+kernels whose passes run along rows, of a known and moderate length, cache values.
+
+`reuse_stores`: a conjugate gradient's residual is a result of its kernel and is folded there; the
+next direction needs the fold and the residual. The later pass reads the residual that the earlier
+one has stored.
+
+Invariant: a later pass reads only elements that an earlier pass stored at the same grid point.
 """
 
 from __future__ import annotations
 
 from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import PRED
 from ingot.hlo.opdef import Trait, find
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import LEAVES, Expr, walk
@@ -89,3 +96,39 @@ def _shared(roots: tuple[Expr, ...], candidates: set[Expr], axis: str) -> list[E
 
 def _is_expensive(node: Expr) -> bool:
     return node.op not in LEAVES and find(node.op).has(Trait.EXPENSIVE)
+
+
+LEAST_SAVED = 3
+"""Expressions that need not be computed again, from which on one more load pays."""
+
+
+def reuse_stores(kernel: LoopKernel) -> LoopKernel:
+    """Return the kernel with stored values read back by later passes over the same axes."""
+    passes = list(kernel.passes)
+    if kernel.serial:
+        return kernel
+    for number, later in enumerate(passes):
+        stored: dict[Expr, Expr] = {}
+        for earlier in passes[:number]:
+            if later.axes and earlier.axes == later.axes and not earlier.is_running:
+                stored |= _stored(earlier)
+        if stored:
+            made = ExprSubstitution(stored).sweep(later)
+            passes[number] = made if _saves(later, made) else later
+    return replace(kernel, passes=tuple(passes)) if passes != list(kernel.passes) else kernel
+
+
+def _stored(item: Pass) -> dict[Expr, Expr]:
+    """Return a load of each value that a pass computes and stores whole."""
+    return {
+        store.value: ex.load(store.buffer, store.index, store.value.dtype)
+        for store in item.stores
+        if store.is_simple and store.value.args and store.value.dtype is not PRED
+    }
+
+
+def _saves(later: Pass, made: Pass) -> bool:
+    """Whether fewer expressions are computed, and no more is loaded."""
+    before, after = walk(later.exprs), walk(made.exprs)
+    loads = [sum(node.op == "load" for node in nodes) for nodes in (before, after)]
+    return loads[1] <= loads[0] and len(before) - len(after) >= LEAST_SAVED

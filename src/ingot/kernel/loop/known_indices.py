@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers at positions that the kernel computes from its axes become loads.
+"""Indices that the kernel knows more about than their types say.
 
+`known_indices`: gathers at positions that the kernel computes from its axes become loads.
 `x[jnp.arange(n)[:, None] * hop + jnp.arange(m)]` is a gather whose indices are sums of iotas. Its
 bounds are known: the wrap of negative indices and the clamp choose nothing, and the integers do not
 overflow. The index that remains, `hop * @0 + @1`, is that of a load of contiguous vectors.
 
+`narrow_indices`: argmin and argmax fold their indices in s32 where all positions fit. Programs with
+wide indices fold f32 elements with s64 positions, which take twice the registers. Here lanes fold
+s32, and the result is converted once. `argminmax` recognises such folds.
+
 Invariant: an index is replaced only where the integers that are computed are that number at every
-point.
+point; positions are the same numbers in either type.
 """
 
 from __future__ import annotations
@@ -14,15 +19,20 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 
+import numpy as np
+
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, never_negative
-from ingot.hlo.dtype import greatest, least
+from ingot.hlo.dtype import PRED, S32, DType, greatest, least
+from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, walk
-from ingot.kernel.ir import LoopKernel
+from ingot.kernel.ir import LoopKernel, Pass, Reduction
+from ingot.kernel.loop.argminmax import arg_fold
 from ingot.kernel.rewrite import Rewriter
 from ingot.kernel.schedule.pieces import Range, comparison_of_range, ends_of
+from ingot.support.records import replace
 
 
 def as_it_is(position: int | Dim) -> int | Dim:
@@ -133,3 +143,74 @@ class _Loads(Rewriter):
         ends = None if left is None or right is None else ends_of(left - right, self.ranges)
         given: CompareAttributes = mask.payload
         return None if ends is None else comparison_of_range(given.direction, *ends)
+
+
+MOST = np.iinfo(np.int32).max
+
+
+def narrow_indices(kernel: LoopKernel) -> LoopKernel:
+    """Return the kernel with folds of wide positions in s32."""
+    wide = {
+        fold.number: fold.inputs[1].dtype
+        for item in kernel.passes
+        for fold in item.reductions
+        if _is_wide(item, fold)
+    }
+    if not wide:
+        return kernel
+    made = _Users(wide).kernel(kernel)
+    return replace(made, passes=tuple(_with_narrow(item, wide) for item in made.passes))
+
+
+def _is_wide(item: Pass, fold: Reduction) -> bool:
+    """Whether a fold finds an index of a wide type that s32 holds."""
+    extent = dim.product(axis.extent for axis in item.axes)
+    if len(fold.inputs) != 2 or not isinstance(extent, int) or extent > MOST:
+        return False
+    if fold.inputs[1].dtype.bits <= S32.bits or arg_fold(item, fold) is None:
+        return False
+    return int(fold.inits[1].payload.value) >= -MOST
+
+
+def _with_narrow(item: Pass, wide: dict[int, DType]) -> Pass:
+    folds = tuple(_narrow(fold) if fold.number in wide else fold for fold in item.reductions)
+    return replace(item, reductions=folds)
+
+
+def _narrow(fold: Reduction) -> Reduction:
+    (value, index), (start, first) = fold.inputs, fold.inits
+    position = index.args[0] if index.op == "convert" else index
+    return replace(
+        fold,
+        combiner=_Arguments().combiner(fold.combiner),
+        inits=(start, ex.constant(np.int32(first.payload.value))),
+        inputs=(value, ex.make("convert", S32, (position,), NO_ATTRIBUTES)),
+    )
+
+
+class _Arguments(Rewriter):
+    """Has both indices of a combiner in s32; it compares and chooses alone."""
+
+    def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return an argument, or a compared or chosen value, with the type that it has now."""
+        element = item.dtype
+        if item.op == "argument":
+            element = S32 if item.payload % 2 else element
+        elif args and element is not PRED:
+            element = args[-1].dtype
+        return ex.make(item.op, element, args, item.payload)
+
+
+class _Users(Rewriter):
+    """Converts the indices that were found to the type that they are wanted in."""
+
+    def __init__(self, wide: dict[int, DType]) -> None:
+        super().__init__()
+        self.wide = wide
+
+    def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return an expression that takes found indices converted."""
+        if item.op == "reduced" and item.payload[1] == 1 and item.payload[0] in self.wide:
+            found = ex.make("reduced", S32, (), item.payload)
+            return ex.make("convert", item.dtype, (found,), NO_ATTRIBUTES)
+        return super().node(item, args)

@@ -20,11 +20,9 @@ from collections.abc import Callable, Iterator, Sequence
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.pass_runner import PassRunner
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.loop.cache_rows import cache_rows
+from ingot.kernel.loop.cache_rows import cache_rows, reuse_stores
 from ingot.kernel.loop.collapse import collapse
-from ingot.kernel.loop.known_indices import known_indices
-from ingot.kernel.loop.narrow_indices import narrow_indices
-from ingot.kernel.loop.reuse_stores import reuse_stores
+from ingot.kernel.loop.known_indices import known_indices, narrow_indices
 from ingot.kernel.loop.select_to_index import select_to_index
 from ingot.kernel.loop.short_rows import join_short_rows, join_short_runs
 from ingot.kernel.loop.split_axes import split_axes

@@ -9,7 +9,14 @@ Where a row is stacked from several arrays, each lane reads them all and chooses
 
 A transpose that reads short runs is the mirror image: `join_short_runs`.
 
-Invariant: a joined axis is walked with stride one, by stores or by the loads of a transpose.
+Masked loads that are made at one position of an axis need neither the axis nor the mask. The last
+dimension of `stack([a, b, c], axis=-1)` chooses between arrays, so each load has a mask that holds
+at one position along it. Such a load is in its buffer at every other position too, if its index is
+taken at that one.
+
+Invariants: a joined axis is walked with stride one, by stores or by the loads of a transpose. Only
+loads that their masks make at exactly one position of the axis, whatever the other axes are, are
+pinned; where a mask is off, the loaded value is not chosen.
 """
 
 from __future__ import annotations
@@ -19,12 +26,13 @@ from math import lcm
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Atom, Dim, symbols_of
+from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, is_expensive_op, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.loop.axis_runs import walks_as_one
-from ingot.kernel.loop.pinned_loads import pin_loads
-from ingot.kernel.rewrite import AxisSubstitution
+from ingot.kernel.loop.collapse import walks_as_one
+from ingot.kernel.rewrite import AxisSubstitution, Rewriter
+from ingot.kernel.schedule.pieces import RangeSimplifier
 
 LONGEST = 8
 """Elements of a row that is joined with the next, at most."""
@@ -206,3 +214,38 @@ def _divisions(where: int | Dim, axis: Axis) -> list[Atom]:
     terms = () if isinstance(where, int) else where.terms
     atoms = [atom for key, _ in terms for atom in key if atom.function]
     return [atom for atom in atoms if axis.name in symbols_of((atom.left, atom.right))]
+
+
+def pin_loads(kernel: LoopKernel, axis: Axis) -> LoopKernel:
+    """Return the kernel with loads that are made at one position of `axis` taken there.
+
+    Args:
+        kernel: computes each element by itself.
+        axis: an axis of its grid, with a known extent.
+    """
+    return _Pinner(axis.name, axis.known_extent).kernel(kernel)
+
+
+class _Pinner(Rewriter):
+    """Puts a position in place of an axis in loads."""
+
+    def __init__(self, axis: str, extent: int) -> None:
+        super().__init__()
+        self.axis = axis
+        self.there = [RangeSimplifier({axis: (position, position)}) for position in range(extent)]
+
+    def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return one expression on arguments that are rewritten."""
+        if item.op == "load" and item.payload.masked and len(args) == 1:
+            where = self._only_position(args[0])
+            if where is not None:
+                index = dim.substitute(item.payload.index, {self.axis: where})
+                return ex.load(item.payload.buffer, index, item.dtype)
+        return super().node(item, args)
+
+    def _only_position(self, mask: Expr) -> int | None:
+        """Return the one position at which a mask holds, None if it depends on more than that."""
+        if mask.axes != frozenset((self.axis,)):
+            return None
+        holds = [simplifier.is_true(mask) for simplifier in self.there]
+        return holds.index(True) if holds.count(True) == 1 and None not in holds else None

@@ -15,8 +15,7 @@ from ingot.hlo.dim import Dim, symbols_of
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.loop.axis_runs import walks_as_one
-from ingot.kernel.loop.collapse import collapse, indices_of
+from ingot.kernel.loop.collapse import collapse, indices_of, walks_as_one
 from ingot.kernel.loop.short_rows import joined_rows, lanes_of_rows
 from ingot.kernel.loop.split_axes import split_into_rows
 from ingot.kernel.schedule.lane_offsets import is_near, lane_offsets

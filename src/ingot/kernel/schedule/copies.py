@@ -2,7 +2,7 @@
 """Long runs that are only copied: a call of the C library's copy is as fast as a loop of vectors.
 
 Concatenations, slices and other moves of long rows are such copies. `decide` asks about whole
-kernels, `piece_loops` about each piece; `emit.loop.copies` emits the calls.
+kernels, `piece_loops` about each piece; `emit.loop.body` emits the calls.
 
 Invariant: elements are copied as they are in memory, so every bit stays.
 """

@@ -51,15 +51,13 @@ from ingot.kernel.schedule.loop_schedule import (
 from ingot.kernel.schedule.piece_loops import bands_of
 from ingot.kernel.schedule.pieces import cut_axes
 from ingot.kernel.schedule.request import LoopRequest
-from ingot.kernel.schedule.row_folds import rows_together
+from ingot.kernel.schedule.row_folds import rows_together, streamed_rows
 from ingot.kernel.schedule.row_nests import row_nest
 from ingot.kernel.schedule.serial import staged_updates
-from ingot.kernel.schedule.shares import block_of
 from ingot.kernel.schedule.splits import plain_fold, runs_of, split_of
-from ingot.kernel.schedule.streams import streamed_rows
 from ingot.kernel.schedule.tiles import LANE_BITS, SIDE_TILES, tiles_of
 from ingot.kernel.schedule.transposed_rows import UNIT_BLOCKS, transposed_rows
-from ingot.kernel.schedule.work import chunks_of, computes_little, share, unit_work
+from ingot.kernel.schedule.work import block_of, chunks_of, computes_little, share, unit_work
 from ingot.llvm.machine_model import Vectors
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import record, replace

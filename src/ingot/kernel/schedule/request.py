@@ -18,9 +18,10 @@ from ingot.kernel.schedule.gathers import GathersAhead, gathers_ahead, lanes_loa
 from ingot.kernel.schedule.lane_counts import most_lanes, pass_lanes, widest_in_memory
 from ingot.kernel.schedule.loop_schedule import Effort
 from ingot.kernel.schedule.serial import lanes_may_meet, staged_lanes, staged_rows
-from ingot.kernel.schedule.shares import IN_ORDER, block_of
 from ingot.kernel.schedule.vector_axis import grid_vector_axis, is_column_reduction
 from ingot.kernel.schedule.work import (
+    IN_ORDER,
+    block_of,
     block_points,
     chunks_of,
     share,

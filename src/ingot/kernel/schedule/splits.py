@@ -13,8 +13,7 @@ from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
 from ingot.kernel.schedule.lane_folds import folds_lanes
 from ingot.kernel.schedule.loop_schedule import SplitReduction
-from ingot.kernel.schedule.shares import LARGE_SHARE, share_of
-from ingot.kernel.schedule.work import pass_work, weight
+from ingot.kernel.schedule.work import LARGE_SHARE, pass_work, share_of, weight
 from ingot.support.records import replace
 
 ENOUGH_UNITS = 16

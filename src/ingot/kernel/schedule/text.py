@@ -35,7 +35,7 @@ from ingot.kernel.schedule.loop_schedule import (
     Strategy,
     unit_axes,
 )
-from ingot.kernel.schedule.shares import IN_ORDER
+from ingot.kernel.schedule.work import IN_ORDER
 from ingot.kernel.text import kernel_text
 
 

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work of a kernel: weighted ops at its points, and how its units are divided into chunks.
+"""The work of a kernel: weighted ops at its points, its units, and the chunks that threads take.
 
-Invariant: work depends on the kernel and its extents alone.
+A kernel of little work is one chunk: waking another thread would cost more. A larger kernel has an
+even number of chunks of some microseconds each, so that two threads end together. Very large
+kernels and those of unknown size have larger chunks.
+
+Invariant: work and chunks depend on the kernel and its extents alone, never on the number of
+threads.
 """
 
 from __future__ import annotations
@@ -14,9 +19,50 @@ from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
 from ingot.kernel.schedule.lane_counts import is_expensive
-from ingot.kernel.schedule.shares import grain_of, share_of
 from ingot.kernel.schedule.tiles import LANE_BITS
 from ingot.llvm.machine_model import L3_BYTES
+
+LARGE_SHARE = 400_000
+"""Weighted element ops, about twenty microseconds: smaller kernels are not divided."""
+
+SHARE = LARGE_SHARE // 2
+"""Weighted element ops of a share at least."""
+
+IN_ORDER = 1 << 62
+"""Elements of an axis per unit where units run in order: more than any axis has."""
+
+MANY_SHARES = 32
+"""Kernels that would have more shares have larger ones."""
+
+
+def share_of(total: int | Dim) -> int:
+    """Return the weighted element ops of a share of a kernel that has `total`."""
+    if isinstance(total, Dim) or total <= LARGE_SHARE:
+        return LARGE_SHARE
+    return min(max(-(-total // MANY_SHARES), SHARE), LARGE_SHARE)
+
+
+def block_of(extent: int | Dim, work: int, share: int, step: int) -> int:
+    """Return the elements of an axis per unit, a multiple of `step`; each is `work`."""
+    most = max(step, share // max(work, 1) // step * step)
+    if isinstance(extent, Dim) or extent <= most:
+        return most
+    count = _even(-(-extent // most))
+    return -(-extent // (count * step)) * step
+
+
+def grain_of(units: int | Dim, work: int | Dim, share: int) -> int | Dim:
+    """Return the units in a share; each is `work`."""
+    if isinstance(units, Dim) or isinstance(work, Dim):
+        return dim.maximum(dim.floordiv(share, dim.maximum(work, 1)), 1)
+    count = _even(-(-units * work // share))
+    return max(-(-units // max(count, 1)), 1)
+
+
+def _even(count: int) -> int:
+    """Return a number of shares, rounded up so that two threads get equally many."""
+    return count + (count & 1) if count > 1 else count
+
 
 EXPENSIVE_WEIGHT = 12
 

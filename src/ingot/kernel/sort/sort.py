@@ -19,11 +19,11 @@ from ingot.hlo.opset.indexing import SortAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.rules import combiner_exprs
 from ingot.kernel.expr import Expr, walk
-from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Buffer, SortKernel
 from ingot.kernel.loop.build import buffers_of
 from ingot.kernel.rewrite import substitute
 from ingot.kernel.sort.keys import RecordKind, shared_keys
+from ingot.kernel.text import fingerprint
 from ingot.native.pointers import Struct
 from ingot.native.types import i64
 from ingot.support.records import record

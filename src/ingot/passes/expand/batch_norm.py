@@ -16,10 +16,9 @@ from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.dtype import F32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import size_value
-from ingot.support.records import record
 
 
 class _Parts:
@@ -109,17 +108,11 @@ _RESULTS: dict[str, Callable[[_Parts], tuple[Instruction, ...]]] = {
 }
 
 
-@record
-class BatchNormExpander(Expander):
+@expander("batchnorm_expander", *_RESULTS)
+def batch_norm_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Rewrites `batch-norm-training`, `batch-norm-inference` and `batch-norm-grad`."""
-
-    name = "batchnorm_expander"
-    concerns = frozenset(_RESULTS)
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the arithmetic."""
-        parts = _Parts(op, build, module)
-        found = _RESULTS[op.opcode](parts)
-        shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
-        results = [parts.narrow(v, s) for v, s in zip(found, shapes, strict=True)]
-        return build.value_of(results, op.shape)
+    parts = _Parts(op, build, module)
+    found = _RESULTS[op.opcode](parts)
+    shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
+    results = [parts.narrow(v, s) for v, s in zip(found, shapes, strict=True)]
+    return build.value_of(results, op.shape)

@@ -20,14 +20,13 @@ from ingot.hlo.dtype import F32, S32, U32, wider
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.op_pass import Expander
-from ingot.passes.expand.exchange import Exchange, is_only_device, parts_of
-from ingot.passes.expand.ragged_exchange import ragged_rows
+from ingot.hlo.rewrite.op_pass import expander
+from ingot.passes.expand.exchange import Exchange, is_only_device, parts_of, ragged_rows
 from ingot.semantics.device_groups import grid_of, is_combined_by_exchange, pairs_of
 from ingot.semantics.identities import has_identity, identity_of
 from ingot.semantics.reducers import reducer_opcode
 from ingot.support.diagnostics import UnsupportedError
-from ingot.support.records import record, replace
+from ingot.support.records import replace
 
 Dims = tuple[int | Dim, ...]
 PAIR = 2
@@ -228,17 +227,11 @@ _RULES = {
 }
 
 
-@record
-class CollectiveExpander(Expander):
+@expander("collective-expander", *_RULES, *ops_with(Trait.DEVICE_ID))
+def collective_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Leaves only collectives of one array, which the runtime does."""
-
-    name = "collective-expander"
-    concerns = frozenset(_RULES) | ops_with(Trait.DEVICE_ID)
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the collectives that the runtime does, and arithmetic."""
-        grid = grid_of(module)
-        if op.has(Trait.DEVICE_ID):
-            return build.constant(0, U32) if is_only_device(op.opcode, grid) else op
-        exchange = Exchange(op, build, grid, module)
-        return _RULES[op.opcode](op, exchange)
+    grid = grid_of(module)
+    if op.has(Trait.DEVICE_ID):
+        return build.constant(0, U32) if is_only_device(op.opcode, grid) else op
+    exchange = Exchange(op, build, grid, module)
+    return _RULES[op.opcode](op, exchange)

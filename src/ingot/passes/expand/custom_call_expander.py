@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Custom calls of XLA's client library, as ops and LAPACK calls.
+"""Custom calls of known meaning, as ops and LAPACK calls.
 
-XLA's builders write decompositions without an opcode as custom calls without a layout:
-`Qr`, `ProductOfElementaryHouseholderReflectors`, `Eigh`, `LuDecomposition`, `TopK`, `ApproxTopK`.
-XLA expands them in its own passes, so a program that contains one needs no registration.
+`call-meanings` replaces those that mean an ordinary computation (`semantics/call_meanings`), so
+that none of them is left. It runs before `dynamic_padder`: TensorFlow's windows over dimensions of
+dynamic size become ops on such dimensions, which that pass rewrites.
+
+`custom-call-expander` takes those of XLA's client library. XLA's builders write decompositions
+without an opcode as custom calls without a layout: `Qr`,
+`ProductOfElementaryHouseholderReflectors`, `Eigh`, `LuDecomposition`, `TopK`, `ApproxTopK`. XLA
+expands them in its own passes, so a program that contains one needs no registration.
 
 Source: xla/hlo/builder/lib/{qr,self_adjoint_eig,lu_decomposition,approx_topk}.cc,
 xla/hlo/transforms/expanders/{qr_expander,eigh_expander}.cc.
@@ -17,24 +22,19 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import F64, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.lapack_calls import lapack_call, lapack_element, succeeded
+from ingot.passes.simplify.inline import inline
+from ingot.semantics.call_meanings import meaning_of
 from ingot.semantics.custom_calls import config_text, reduced_dimension, wants_largest
-from ingot.support.records import record
 
 
-@record
-class CustomCallExpander(Expander):
+@expander("custom-call-expander", "custom-call")
+def custom_call_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Rewrites the custom calls of XLA's client library."""
-
-    name = "custom-call-expander"
-    concerns = frozenset({"custom-call"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the target's computation; the call itself if the target is not one of these."""
-        rule = _EXPANSIONS.get(op.attributes.custom_call_target)
-        return op if rule is None else _shaped(op.shape, rule(op, build), build)
+    rule = _EXPANSIONS.get(op.attributes.custom_call_target)
+    return op if rule is None else _shaped(op.shape, rule(op, build), build)
 
 
 def _shaped(shape: Shape, parts: list[Instruction], build: Builder) -> Instruction:
@@ -134,3 +134,14 @@ _EXPANSIONS: dict[str, Callable[[Instruction, Builder], list[Instruction]]] = {
     "Qr": _qr,
     "TopK": _topk,
 }
+
+
+@expander("call-meanings", "custom-call")
+def call_meanings(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Replaces custom calls by the computations that they mean."""
+    meaning = meaning_of(op)
+    if meaning is None:
+        return op
+    for called in {c for i in meaning.instructions for c in i.called_computations}:
+        module.take(called)
+    return inline(op.computation, meaning, op.operands)

@@ -2,10 +2,12 @@
 """Bounded dynamic dimensions (`f32[<=8]`) as full arrays beside their sizes.
 
 A dynamic array lies in memory at its bound; its size is a scalar that this pass carries along from
-`set-dimension-size` to `get-dimension-size`, through loops and branches as further elements of
-their state. Elements beyond a size must not be seen: the table `semantics/dynamic_sizes` lists what
-each op masks and how large its result is. `dynamic_moves` moves elements across the border of a
-size; `dynamic_boundary` handles what enters and leaves the program.
+`set-dimension-size` to `get-dimension-size`. The state of a loop, the operand and the result of a
+branch get one s32[] for each dynamic dimension, behind their own elements; their computations are
+copied and rewritten for that. Elements beyond a size must not be seen: the table
+`semantics/dynamic_sizes` lists what each op masks and how large its result is. `dynamic_moves`
+moves elements across the border of a size; `dynamic_boundary` handles what enters and leaves the
+program.
 
 Invariant: afterwards no shape in a reachable computation has a dynamic dimension.
 
@@ -14,17 +16,24 @@ Source: xla/service/dynamic_dimension_inference.cc, dynamic_padder.cc.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.census import BOUNDED
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.shape import Shape
 from ingot.passes.expand import dynamic_moves as moves
-from ingot.passes.expand.dynamic_control import rewrite_conditional, rewrite_while
-from ingot.passes.expand.dynamic_rewriter import RESIZING, Rewriter, is_dynamic
+from ingot.passes.expand.dynamic_rewriter import (
+    RESIZING,
+    Leaves,
+    Rewriter,
+    is_dynamic,
+    without_bounds,
+)
 from ingot.semantics.dynamic_sizes import Sizes, stays_in_order
 from ingot.support.records import record
 
@@ -212,10 +221,120 @@ def _same(rewriter: Rewriter, op: Instruction) -> None:
     rewriter.leaves[op] = rewriter.leaves.get(op.operands[0], {})
 
 
+# ---- loops and branches
+
+
+Carried = tuple[tuple[int, ...], int]
+"""A dimension of dynamic size: the path of the array, the number of the dimension."""
+
+
+def _while(rewriter: Rewriter, op: Instruction) -> None:
+    """Let a loop carry the sizes of its state."""
+    (start,), build = op.operands, rewriter.builder(op)
+    carried = _carried(op.shape, rewriter.leaves.get(start, {}))
+    bodies: list[Computation] = []
+    for source in (op.attributes.condition, op.attributes.body):
+        inner = _widened(rewriter, source, carried)
+        inner.run()
+        bodies.append(inner.computation)
+        if source is op.attributes.body:
+            root = inner.computation.root
+            inner.computation.set_root(_with_sizes(inner, root, carried))
+    wide = _with_sizes(rewriter, start, carried)
+    made = build.while_(wide, condition=bodies[0], body=bodies[1])
+    made.extra = dict(op.extra)
+    _narrowed(rewriter, op, made, carried)
+
+
+def _conditional(rewriter: Rewriter, op: Instruction) -> None:
+    """Let branches take and give sizes."""
+    index, *operands = op.operands
+    inner: list[Rewriter] = []
+    wide: list[Instruction] = []
+    for source, operand in zip(op.attributes.branch_computations, operands, strict=True):
+        carried = _carried(operand.shape, rewriter.leaves.get(operand, {}))
+        branch = _widened(rewriter, source, carried)
+        branch.run()
+        inner.append(branch)
+        wide.append(_with_sizes(rewriter, operand, carried))
+    given = [_carried(op.shape, b.leaves.get(b.computation.root, {})) for b in inner]
+    carried = sorted({dim for dimensions in given for dim in dimensions})
+    for branch in inner:
+        root = branch.computation.root
+        branch.computation.set_root(_with_sizes(branch, root, carried))
+    made = rewriter.builder(op).conditional(
+        index, *wide, branch_computations=tuple(branch.computation for branch in inner)
+    )
+    made.extra = dict(op.extra)
+    _narrowed(rewriter, op, made, carried)
+
+
+def _carried(shape: Shape, leaves: Leaves) -> list[Carried]:
+    """Return the dimensions that are dynamic or declared to be."""
+    found: set[Carried] = {(path, dim) for path, sizes in leaves.items() for dim in sizes}
+    for path, leaf in shape.leaves():
+        found |= {(path, dim) for dim, flag in enumerate(leaf.bounded) if flag}
+    return sorted(found)
+
+
+def _widened(rewriter: Rewriter, source: Computation, carried: Sequence[Carried]) -> Rewriter:
+    """Return the rewriter of a copy that takes `carried` sizes with its parameter."""
+    copy = rewriter.module.take(source.clone())
+    inner = Rewriter(rewriter.module, copy, rewriter.rules)
+    if not carried:
+        return inner
+    (parameter,) = copy.parameters
+    narrow, users = parameter.shape, list(parameter.users)
+    elements = narrow.elements if narrow.is_tuple else (narrow,)
+    sizes = (Shape.array(S32, ()),) * len(carried)
+    copy.set_shape(parameter, Shape.tuple((*map(without_bounds, elements), *sizes)))
+    state, leaves = _state(inner, parameter, narrow, carried)
+    inner.leaves[state] = leaves
+    for user in users:
+        for number, operand in enumerate(user.operands):
+            if operand is parameter:
+                copy.replace_operand(user, number, state)
+    if copy.root is parameter:
+        copy.set_root(state)
+    return inner
+
+
+def _state(
+    rewriter: Rewriter, wide: Instruction, narrow: Shape, carried: Sequence[Carried]
+) -> tuple[Instruction, Leaves]:
+    """Return a value without the sizes after its elements, and the sizes by path and dimension."""
+    build = Builder(rewriter.computation, wide.metadata)
+    parts = build.elements_of(wide)
+    leaves: Leaves = {}
+    for size, (path, dim) in zip(parts[-len(carried) :], carried, strict=True):
+        leaves.setdefault(path, {})[dim] = rewriter.size(size)
+    return build.value_of(parts[: -len(carried)], narrow), leaves
+
+
+def _with_sizes(rewriter: Rewriter, value: Instruction, carried: Sequence[Carried]) -> Instruction:
+    """Return a value with sizes after its elements; static dimensions have their full size."""
+    if not carried:
+        return value
+    build = Builder(rewriter.computation, value.metadata)
+    leaves = rewriter.leaves.get(value, {})
+    return build.tuple(*build.elements_of(value), *(
+        rewriter.number(leaves.get(path, {}).get(dim, value.shape.at(path).dims[dim]))
+        for path, dim in carried
+    ))  # fmt: skip
+
+
+def _narrowed(
+    rewriter: Rewriter, op: Instruction, made: Instruction, carried: Sequence[Carried]
+) -> None:
+    """Replace a loop or branch by its result without the sizes."""
+    state, leaves = (made, {}) if not carried else _state(rewriter, made, op.shape, carried)
+    rewriter.replace_leaves(op, state, leaves)
+
+
 RULES: dict[str, Callable[[Rewriter, Instruction], None]] = {
     "add-dependency": _same,
     "concatenate": _concatenate,
-    "conditional": rewrite_conditional,
+    "conditional": _conditional,
     "copy": _same,
     "custom-call": _custom_call,
     "domain": _same,
@@ -229,5 +348,5 @@ RULES: dict[str, Callable[[Rewriter, Instruction], None]] = {
     "set-dimension-size": _set_size,
     "sort": _sort,
     "tuple": _tuple,
-    "while": rewrite_while,
+    "while": _while,
 }

@@ -12,31 +12,25 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.transforms import FftAttributes
-from ingot.hlo.rewrite.op_pass import Expander
-from ingot.support.records import record, replace
+from ingot.hlo.rewrite.op_pass import expander
+from ingot.support.records import replace
 
 
-@record
-class FftLengths(Expander):
+@expander("fft-lengths", "fft")
+def fft_lengths(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Rewrites `fft` whose lengths are not those of its operand."""
-
-    name = "fft-lengths"
-    concerns = frozenset({"fft"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the transform of a fitted operand, fitted; the op itself if its lengths fit."""
-        given = op.as_(FftAttributes)
-        (operand,) = op.operands
-        batch_dims = operand.shape.dims[: operand.shape.rank - len(given.fft_length)]
-        dims = (*batch_dims, *given.fft_length)
-        if given.fft_type not in ("FFT", "IFFT") or dims == operand.shape.dims:
-            return op
-        if 0 in given.fft_length:
-            return build.full(0, op.shape)
-        fitted = _fitted(build, operand, dims)
-        made = op.computation.copy_of(op, (fitted,))
-        op.computation.set_shape(made, replace(op.shape, dims=dims))
-        return _fitted(build, made, op.shape.dims)
+    given = op.as_(FftAttributes)
+    (operand,) = op.operands
+    batch_dims = operand.shape.dims[: operand.shape.rank - len(given.fft_length)]
+    dims = (*batch_dims, *given.fft_length)
+    if given.fft_type not in ("FFT", "IFFT") or dims == operand.shape.dims:
+        return op
+    if 0 in given.fft_length:
+        return build.full(0, op.shape)
+    fitted = _fitted(build, operand, dims)
+    made = op.computation.copy_of(op, (fitted,))
+    op.computation.set_shape(made, replace(op.shape, dims=dims))
+    return _fitted(build, made, op.shape.dims)
 
 
 def _fitted(build: Builder, value: Instruction, dims: tuple[int | Dim, ...]) -> Instruction:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds custom calls of Ingot's own targets, for ops that need the runtime."""
+"""`infeed` and `outfeed` as calls of the runtime's queues; `foreign_call` adds any such call.
+
+The queues are `ingot.runtime.foreign.feeds`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from typing import Any
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.semantics import custom_calls
 
@@ -37,3 +42,9 @@ def foreign_call(
     )
     custom_calls.set_config(made, json.dumps(config, sort_keys=True))
     return made
+
+
+@expander("feed-expander", "infeed", "outfeed")
+def feed_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Rewrites `infeed` and `outfeed`."""
+    return foreign_call(build, f"ingot.{op.opcode}", op.operands, op.shape, {})

@@ -8,30 +8,26 @@ Asynchronous forms are removed before the ops that they wrap.
 from __future__ import annotations
 
 from ingot.hlo.rewrite.pass_base import Pipeline
-from ingot.passes.expand.async_pairs import AsyncToSync
-from ingot.passes.expand.batch_norm import BatchNormExpander
-from ingot.passes.expand.call_meanings import CallMeanings
-from ingot.passes.expand.collectives import CollectiveExpander
-from ingot.passes.expand.conditional_to_select import ConditionalToSelect
-from ingot.passes.expand.domain_remover import DomainRemover
-from ingot.passes.expand.dynamic_boundary import DynamicBoundary
+from ingot.passes.expand.async_pairs import SendRecvToPermute, async_to_sync
+from ingot.passes.expand.batch_norm import batch_norm_expander
+from ingot.passes.expand.collectives import collective_expander
+from ingot.passes.expand.custom_call_expander import call_meanings
+from ingot.passes.expand.dynamic_boundary import DynamicBoundary, ExactBoundary
 from ingot.passes.expand.dynamic_padder import DynamicPadder
-from ingot.passes.expand.exact_boundary import ExactBoundary
-from ingot.passes.expand.feeds import FeedExpander
-from ingot.passes.expand.fft_lengths import FftLengths
-from ingot.passes.expand.map_to_scan import MapToScan
-from ingot.passes.expand.product_types import ConvolutionTypeCanonicalizer
-from ingot.passes.expand.ragged_dot import RaggedDotRewriter
-from ingot.passes.expand.reducer_expander import ReducerExpander
-from ingot.passes.expand.rng import RngExpander, RngStateExpander
-from ingot.passes.expand.scaled_dot import ScaledDotRewriter
-from ingot.passes.expand.scan import ScanToWhile
-from ingot.passes.expand.select_and_scatter import SelectAndScatterExpander
-from ingot.passes.expand.send_recv import SendRecvToPermute
-from ingot.passes.expand.wide_arithmetic import MulhiExpander, StochasticConvertDecomposer
+from ingot.passes.expand.fft_lengths import fft_lengths
+from ingot.passes.expand.foreign import feed_expander
+from ingot.passes.expand.product_types import convolution_type_canonicalizer
+from ingot.passes.expand.ragged_dot import ragged_dot_rewriter, scaled_dot_rewriter
+from ingot.passes.expand.reducer_expander import reducer_expander
+from ingot.passes.expand.rng import rng_expander, rng_state_expander
+from ingot.passes.expand.scan import map_to_scan, scan_to_while
+from ingot.passes.expand.select_and_scatter import select_and_scatter_expander
+from ingot.passes.expand.sharding_remover import domain_remover
+from ingot.passes.expand.wide_arithmetic import mulhi_expander, stochastic_convert_decomposer
+from ingot.passes.simplify.calls import ConditionalToSelect
 
 STATIC_SHAPES = Pipeline(
-    "static-shapes", (BatchNormExpander(), DynamicBoundary(), CallMeanings(), DynamicPadder())
+    "static-shapes", (batch_norm_expander, DynamicBoundary(), call_meanings, DynamicPadder())
 )
 """Removes dynamic dimensions; stages of a program exchange arrays without any."""
 
@@ -41,24 +37,24 @@ STAGED_SHAPES = Pipeline("staged-shapes", (ExactBoundary(), STATIC_SHAPES))
 RUNTIME_OPS = Pipeline(
     "runtime-ops",
     (
-        DomainRemover(),
+        domain_remover,
         STATIC_SHAPES,
-        SelectAndScatterExpander(),
-        ReducerExpander(),
-        MapToScan(),
+        select_and_scatter_expander,
+        reducer_expander,
+        map_to_scan,
         ConditionalToSelect(),
-        AsyncToSync(),
+        async_to_sync,
         SendRecvToPermute(),
-        CollectiveExpander(),
-        FeedExpander(),
-        ConvolutionTypeCanonicalizer(),
-        FftLengths(),
-        RaggedDotRewriter(),
-        ScaledDotRewriter(),
-        ScanToWhile(),
-        RngExpander(),
-        RngStateExpander(),
-        StochasticConvertDecomposer(),
-        MulhiExpander(),
+        collective_expander,
+        feed_expander,
+        convolution_type_canonicalizer,
+        fft_lengths,
+        ragged_dot_rewriter,
+        scaled_dot_rewriter,
+        scan_to_while,
+        rng_expander,
+        rng_state_expander,
+        stochastic_convert_decomposer,
+        mulhi_expander,
     ),
 )

@@ -1,78 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ragged-dot` as one `dot` of masked operands, or as a loop (`ragged_tiles`) if it is long.
+"""`ragged-dot` and `scaled-dot` as a `dot`.
 
-Every row belongs to one group. With the ragged dimension among the rows, the lhs gets a dimension
-of groups in which all rows but the group's own are zero, and that dimension is contracted with the
-groups of the rhs. In the contraction, masked lhs times rhs gives each group's product. The mask
-fuses into the dot's packing; a zero times an infinity is a NaN that XLA gives too.
+`ragged-dot` is one `dot` of masked operands, or a loop (`ragged_tiles`) if it is long. Every row
+belongs to one group. With the ragged dimension among the rows, the lhs gets a dimension of groups
+in which all rows but the group's own are zero, and that dimension is contracted with the groups of
+the rhs. In the contraction, masked lhs times rhs gives each group's product. The mask fuses into
+the dot's packing; a zero times an infinity is a NaN that XLA gives too.
 
-Source: xla/hlo/transforms/expanders/ragged_dot_rewriter.cc.
+`scaled-dot` is a `dot` of the operands times their scales. The scales are spread over their blocks
+by broadcasts, which fuse into the dot's packing; products are f32, or bf16's and f16's own width
+where operands are wider than that.
+
+Source: xla/hlo/transforms/expanders/ragged_dot_rewriter.cc, xla/service/scaled_dot_rewriter.cc.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from ingot.hlo import dim
 from ingot.hlo.builder import Builder
-from ingot.hlo.dtype import F32, S64
+from ingot.hlo.dtype import F32, F64, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.opset.dots import RaggedDotAttributes
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.ragged_tiles import is_worth_tiles, running_sums, tiled
 from ingot.support.diagnostics import UnsupportedError
-from ingot.support.records import record
 
 
-@record
-class RaggedDotRewriter(Expander):
-    """Rewrites `ragged-dot`."""
+@expander("ragged-dot-rewriter", "ragged-dot")
+def ragged_dot_rewriter(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Rewrites `ragged-dot`.
 
-    name = "ragged-dot-rewriter"
-    concerns = frozenset({"ragged-dot"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the dot of masked operands, or the loop.
-
-        Raises:
-            UnsupportedError: the group sizes are not a vector.
-        """
-        sizes = op.operands[2]
-        given = op.as_(RaggedDotAttributes)
-        mode = given.mode()
-        if mode == "batch":
-            return _dot(op, build, op.operands[0], _numbers(given))
-        if sizes.shape.rank != 1:
-            raise UnsupportedError(
-                f"ragged-dot with group sizes {sizes.shape} per batch",
-                instruction=repr(op),
-                location=op.metadata.location,
-                hint="give one vector of group sizes",
-            )
-        op = _folded(op, build)
-        given = op.as_(RaggedDotAttributes)
-        (ragged,) = given.lhs_ragged_dims
-        limits = running_sums(build.convert_to(sizes, S64), build, module)
-        if is_worth_tiles(op):
-            return tiled(op, build, module, limits)
-        masked = _masked(op.operands[0], ragged, sizes, limits, build)
-        moved = {
-            name: tuple(p + 1 for p in dimensions) for name, dimensions in _numbers(given).items()
-        }
-        numbers = {**_numbers(given), **{n: p for n, p in moved.items() if n.startswith("lhs")}}
-        if mode == "rows":
-            numbers["lhs_contracting_dims"] = (0, *numbers["lhs_contracting_dims"])
-            numbers["rhs_contracting_dims"] = (
-                *given.rhs_group_dims,
-                *numbers["rhs_contracting_dims"],
-            )
-            return _dot(op, build, masked, numbers)
-        made = _dot(op, build, masked, numbers, with_groups=True)
-        # The groups come after the batch dimensions: move them first.
-        batch = len(given.lhs_batch_dims)
-        rest = [n for n in range(made.shape.rank) if n != batch]
-        return build.transpose(made, dimensions=(batch, *rest))
+    Raises:
+        UnsupportedError: the group sizes are not a vector.
+    """
+    sizes = op.operands[2]
+    given = op.as_(RaggedDotAttributes)
+    mode = given.mode()
+    if mode == "batch":
+        return _dot(op, build, op.operands[0], _numbers(given))
+    if sizes.shape.rank != 1:
+        raise UnsupportedError(
+            f"ragged-dot with group sizes {sizes.shape} per batch",
+            instruction=repr(op),
+            location=op.metadata.location,
+            hint="give one vector of group sizes",
+        )
+    op = _folded(op, build)
+    given = op.as_(RaggedDotAttributes)
+    (ragged,) = given.lhs_ragged_dims
+    limits = running_sums(build.convert_to(sizes, S64), build, module)
+    if is_worth_tiles(op):
+        return tiled(op, build, module, limits)
+    masked = _masked(op.operands[0], ragged, sizes, limits, build)
+    moved = {name: tuple(p + 1 for p in dimensions) for name, dimensions in _numbers(given).items()}
+    numbers = {**_numbers(given), **{n: p for n, p in moved.items() if n.startswith("lhs")}}
+    if mode == "rows":
+        numbers["lhs_contracting_dims"] = (0, *numbers["lhs_contracting_dims"])
+        numbers["rhs_contracting_dims"] = (
+            *given.rhs_group_dims,
+            *numbers["rhs_contracting_dims"],
+        )
+        return _dot(op, build, masked, numbers)
+    made = _dot(op, build, masked, numbers, with_groups=True)
+    # The groups come after the batch dimensions: move them first.
+    batch = len(given.lhs_batch_dims)
+    rest = [n for n in range(made.shape.rank) if n != batch]
+    return build.transpose(made, dimensions=(batch, *rest))
 
 
 def _folded(op: Instruction, build: Builder) -> Instruction:
@@ -157,3 +155,39 @@ def _masked(
     if copies.shape.dtype.name == "f8e8m0fnu":
         copies = build.convert_to(copies, F32)  # the type has no zero
     return build.select(build.and_(after, before), copies, build.full(0, copies.shape))
+
+
+@expander("scaled-dot-rewriter", "scaled-dot")
+def scaled_dot_rewriter(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Rewrites `scaled-dot`."""
+    lhs, rhs, lhs_scale, rhs_scale = op.operands
+    wide = F64 if op.shape.dtype is F64 else F32
+    given = op.as_(DotAttributes)
+    product = build.dot(
+        *(
+            build.multiply(build.convert_to(operand, wide), _spread(scale, operand, build))
+            for operand, scale in (
+                (lhs, build.convert_to(lhs_scale, wide)),
+                (rhs, build.convert_to(rhs_scale, wide)),
+            )
+        ),
+        shape=op.shape.with_dtype(wide),
+        lhs_batch_dims=given.lhs_batch_dims,
+        lhs_contracting_dims=given.lhs_contracting_dims,
+        rhs_batch_dims=given.rhs_batch_dims,
+        rhs_contracting_dims=given.rhs_contracting_dims,
+    )
+    return build.convert_to(product, op.shape.dtype)
+
+
+def _spread(scale: Instruction, operand: Instruction, build: Builder) -> Instruction:
+    """Return scales repeated over their blocks."""
+    dims = operand.shape.dims
+    if not scale.shape.dims:
+        return build.broadcast_to(scale, dims, ())
+    blocks: list[int | dim.Dim] = []
+    dimensions: list[int] = []
+    for size, count in zip(dims, scale.shape.dims, strict=True):
+        dimensions.append(len(blocks))
+        blocks += [count, dim.floordiv(size, count)]
+    return build.reshape_to(build.broadcast_to(scale, tuple(blocks), tuple(dimensions)), dims)

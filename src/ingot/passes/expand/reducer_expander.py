@@ -2,14 +2,18 @@
 """reducer-expander: reductions, windows, scatters and sorts that kernels do not support.
 
 Kernels fold many elements at once with arithmetic; a reducer with a loop, a reduction or an array
-does not allow that. So these few ops apply it to their elements in order (`element_loops`): a
+does not allow that. So these few ops apply it to their elements in order (`scan`): a
 `reduce` is a scan over the reduced elements, a window's elements are combined one after the other,
-a scatter is a scan over its updates, and a sort counts for each element how many come before it.
+a scatter is a scan over its updates, each of which finds its element in the flat operands; one that
+would lie outside changes nothing. A sort compares every pair: an element's rank is the number of
+those that come before it; of equal ones the left comes first, so the sort is stable.
 
 Kernels fold a window's padding as if it were the initial value. XLA omits it, so an initial value
 that is no identity is combined once, after the window is folded.
 
 A reduction over no dimensions returns its operands: XLA's simplifier omits the initial value.
+
+Invariant: ranks are a permutation, if the comparator is a strict weak order.
 
 Source: xla/service/cpu/ir_emitter.cc, which emits such computations as functions;
 xla/service/elemental_ir_emitter.cc (EmitElementalReduceWindow); scatter_expander.cc;
@@ -18,26 +22,174 @@ algebraic_simplifier.cc (HandleReduce).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 
 from ingot.analysis.scans import is_scan
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import PRED
+from ingot.hlo.dtype import PRED, S32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.opset.indexing import ScatterAttributes
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
-from ingot.passes.expand.element_loops import applied, converted, has_loop
 from ingot.passes.expand.normalization import WIDE_FLOATS, WIDE_SUMS
-from ingot.passes.expand.scatter_scan import scattered
-from ingot.passes.expand.sort_by_rank import sorted_by_rank
+from ingot.passes.expand.scan import applied, converted, has_loop
 from ingot.semantics.identities import identity_of
 from ingot.semantics.reducers import is_identity, reducer_opcode
-from ingot.support.records import record
+
+
+def scattered(op: Instruction, build: Builder, module: Module) -> list[Instruction]:
+    """Return the results of the scatter `op`, as arrays of rank 1, by a scan over its updates.
+
+    Updates outside of the operand change nothing. The step of the scan is added to `module`.
+    """
+    combiner: Computation = op.attributes.to_apply
+    count = len(op.operands) // 2
+    operands, updates = op.operands[:count], op.operands[count + 1 :]
+    size, number = updates[0].shape.size, operands[0].shape.size
+    where = build.reshape_to(_target(op, build), (size,))
+    rows = [build.reshape_to(update, (size,)) for update in updates]
+    flat = [build.reshape_to(operand, (number,)) for operand in operands]
+    done = build.scan(
+        where,
+        *rows,
+        *flat,
+        num_carries=count,
+        dimensions=(0,),
+        to_apply=module.take(_scatter_step(combiner, [one.shape for one in flat])),
+    )
+    dims = operands[0].shape.dims
+    return [build.reshape_to(one, dims) for one in build.elements_of(done)]
+
+
+def _target(op: Instruction, build: Builder) -> Instruction:
+    """Return for each update the number of the element that it goes to; -1 for none."""
+    given = op.as_(ScatterAttributes)
+    count = len(op.operands) // 2
+    operand, indices, update = op.operands[0], op.operands[count], op.operands[-1]
+    dims = update.shape.dims
+    wide = Shape.array(S64, dims)
+    batch = tuple(n for n in range(len(dims)) if n not in given.update_window_dims)
+    window = iter(given.update_window_dims)
+    dropped = (*given.inserted_window_dims, *given.input_batching_dims)
+    element, inside = build.full(0, wide), build.full(True, Shape.array(PRED, dims))
+    for number, size in enumerate(operand.shape.dims):
+        position, extent = build.full(0, wide), 1
+        if number not in dropped:
+            dim = next(window)
+            position, extent = build.iota(shape=wide, iota_dimension=dim), dims[dim]
+        if number in given.input_batching_dims:
+            at = given.scatter_indices_batching_dims[given.input_batching_dims.index(number)]
+            at -= at > given.index_vector_dim
+            position = build.iota(shape=wide, iota_dimension=batch[at])
+        elif number in given.scatter_dims_to_operand_dims:
+            which = given.scatter_dims_to_operand_dims.index(number)
+            start = build.broadcast_to(_start(indices, which, given, build), dims, batch)
+            last = build.full(size - extent, wide)
+            low = build.compare(start, build.full(0, wide), direction="GE")
+            high = build.compare(start, last, direction="LE")
+            inside = build.and_(inside, build.and_(low, high))
+            position = build.add(position, start)
+        element = build.add(build.multiply(element, build.full(size, wide)), position)
+    return build.select(inside, element, build.full(-1, wide))
+
+
+def _start(
+    indices: Instruction, which: int, given: ScatterAttributes, build: Builder
+) -> Instruction:
+    """Return component `which` of every index vector, as s64."""
+    dims, at = indices.shape.dims, given.index_vector_dim
+    if at < len(dims):
+        boxes = [(0, size, 1) for size in dims]
+        boxes[at] = (which, which + 1, 1)
+        taken = build.slice(indices, slice=tuple(boxes))
+        indices = build.reshape_to(taken, (*dims[:at], *dims[at + 1 :]))
+    return build.convert_to(indices, S64)
+
+
+def _scatter_step(combiner: Computation, operands: Sequence[Shape]) -> Computation:
+    """Return the step (element, updates, operands) -> operands."""
+    b = Builder("scatter_step")
+    count = len(operands)
+    updates = [Shape.array(shape.dtype, ()) for shape in operands]
+    shapes = [Shape.array(S64, ()), *updates, *operands]
+    where, *given = [b.parameter(n, shape) for n, shape in enumerate(shapes)]
+    values, arrays = given[:count], given[count:]
+    inside = b.compare(where, b.constant(0, S64), direction="GE")
+    found = [b.dynamic_slice(one, where, dynamic_slice_sizes=(1,)) for one in arrays]
+    old = [b.reshape_to(one, ()) for one in found]
+    taken = [*converted(b, [*old, *values], combiner.parameters)]
+    new = converted(b, b.elements_of(b.call(*taken, to_apply=combiner)), old)
+    selected = [b.select(inside, *pair) for pair in zip(new, old, strict=True)]
+    boxes = [b.reshape_to(one, (1,)) for one in selected]
+    results = [
+        b.dynamic_update_slice(array, box, where) for array, box in zip(arrays, boxes, strict=True)
+    ]
+    return b.build(b.tuple(*results))
+
+
+def sorted_by_rank(op: Instruction, build: Builder, module: Module) -> list[Instruction]:
+    """Return the sorted operands of the sort `op`, each element moved to its rank.
+
+    The rank counts the elements that come before, and equal ones to the left. Ops that compare all
+    pairs are added by `build`, the loop that calls the comparator to `module`.
+    """
+    comparator: Computation = op.attributes.to_apply
+    axis: int = op.attributes.dimensions[0]
+    dims = op.operands[0].shape.dims
+    size, last = dims[axis], len(dims)
+    dimensions = tuple(dim for dim in range(last) if dim != axis)
+    rest = tuple(dims[dim] for dim in dimensions)
+    rows = [build.transpose(one, dimensions=(*dimensions, axis)) for one in op.operands]
+    square = (*rest, size, size)
+    outer = tuple(range(last - 1))
+    firsts = [build.broadcast_to(one, square, (*outer, last - 1)) for one in rows]
+    seconds = [build.broadcast_to(one, square, (*outer, last)) for one in rows]
+    pairs = [one for pair in zip(firsts, seconds, strict=True) for one in pair]
+    (before,) = applied(build, module, comparator, pairs)
+    swapped = build.transpose(before, dimensions=(*outer, last, last - 1))
+    counts = Shape.array(S32, square)
+    left, right = (build.iota(shape=counts, iota_dimension=n) for n in (last - 1, last))
+    equal = build.not_(build.or_(before, swapped))
+    first = build.and_(equal, build.compare(left, right, direction="LT"))
+    ahead = build.convert_to(build.or_(before, first), S32)
+    zero, add = build.constant(0, S32), module.take(scalar_computation("add", "s32"))
+    rank = build.reduce(ahead, zero, dimensions=(last - 1,), to_apply=add)
+    return [_by_rank(build, one, rank, module, (*dimensions, axis)) for one in rows]
+
+
+def _by_rank(
+    build: Builder, row: Instruction, rank: Instruction, module: Module, order: tuple[int, ...]
+) -> Instruction:
+    """Return the rows with each element at its rank, in the dimensions' own order."""
+    dims = row.shape.dims
+    axis = len(dims) - 1
+    element = row.shape.dtype
+    indices = Shape.array(S32, (*dims, 1))
+    parts = [build.iota(shape=indices, iota_dimension=n) for n in range(axis)]
+    parts.append(build.reshape_to(rank, (*dims, 1)))
+    where = parts[0] if len(parts) == 1 else build.concatenate(*parts, dimensions=(len(dims),))
+    b = Builder("put")
+    scalar = Shape.array(element, ())
+    b.parameter(0, scalar)
+    put = module.take(b.build(b.parameter(1, scalar)))
+    placed = build.scatter(
+        row,
+        where,
+        row,
+        update_window_dims=(),
+        inserted_window_dims=tuple(range(len(dims))),
+        scatter_dims_to_operand_dims=tuple(range(len(dims))),
+        index_vector_dim=len(dims),
+        unique_indices=True,
+        to_apply=put,
+    )
+    back = tuple(order.index(dim) for dim in range(len(order)))
+    return build.transpose(placed, dimensions=back)
 
 
 def _reduced_over_nothing(op: Instruction, build: Builder) -> Instruction:
@@ -160,20 +312,14 @@ _EXPANSIONS: dict[str, _Expansion] = {
 }
 
 
-@record
-class ReducerExpander(Expander):
+@expander("reducer-expander", *_EXPANSIONS)
+def reducer_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Rewrites ops whose computation on elements no kernel supports."""
-
-    name = "reducer-expander"
-    concerns = frozenset(_EXPANSIONS)
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the results; `op` itself where kernels do it."""
-        if op.opcode == "reduce" and not op.attributes.dimensions:
-            return _reduced_over_nothing(op, build)
-        if any(0 in one.shape.dims for one in op.operands):
-            return op
-        if not has_loop(op.attributes.to_apply):
-            is_padded = op.opcode == "reduce-window" and _is_padded(op.attributes.window)
-            return _started_late(op, build, module) if is_padded else op
-        return build.value_of(_EXPANSIONS[op.opcode](op, build, module), op.shape)
+    if op.opcode == "reduce" and not op.attributes.dimensions:
+        return _reduced_over_nothing(op, build)
+    if any(0 in one.shape.dims for one in op.operands):
+        return op
+    if not has_loop(op.attributes.to_apply):
+        is_padded = op.opcode == "reduce-window" and _is_padded(op.attributes.window)
+        return _started_late(op, build, module) if is_padded else op
+    return build.value_of(_EXPANSIONS[op.opcode](op, build, module), op.shape)

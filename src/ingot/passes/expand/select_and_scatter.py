@@ -24,7 +24,7 @@ from ingot.hlo.dtype import S32, S64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.reduction import SelectAndScatterAttributes
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window, WindowDimension
 from ingot.support.records import record
@@ -38,16 +38,10 @@ MAX_ELEMENTS = 32
 _WHOLE = WindowDimension(1)
 
 
-@record
-class SelectAndScatterExpander(Expander):
+@expander("select-and-scatter-expander", "select-and-scatter")
+def select_and_scatter_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Rewrites `select-and-scatter` into windowed reductions and elementwise ops."""
-
-    name = "select-and-scatter-expander"
-    concerns = frozenset({"select-and-scatter"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the result as reductions of windows, or as a scatter."""
-        return _Expansion.of(op, build).result()
+    return _Expansion.of(op, build).result()
 
 
 @record

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement annotations removed: a program computes the same without them.
+"""Placement annotations and `domain` removed: a program computes the same without them.
 
-Some ask for host or device memory, which are the same on a CPU; layouts do not affect results. A
-note about an order becomes a control dependency.
+Some annotations ask for host or device memory, which are the same on a CPU; layouts do not affect
+results. A note about an order becomes a control dependency. A `domain` marks the border of a
+placement region.
 
-Source: xla/service/sharding_remover.cc.
+Source: xla/service/sharding_remover.cc, xla/hlo/transforms/hlo_domain_remover.cc.
 """
 
 from __future__ import annotations
 
+from ingot.hlo.builder import Builder
 from ingot.hlo.computation import comes_before
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.semantics.custom_calls import ORDER, is_annotation, is_note
 from ingot.semantics.foreign_calls import ends_at_barrier
@@ -76,3 +79,9 @@ def _made_by(value: Instruction) -> Instruction:
     while value.opcode == "get-tuple-element":
         value = value.operands[0]
     return value
+
+
+@expander("domain_remover", "domain")
+def domain_remover(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Replaces `domain` by its operand."""
+    return op.operands[0]

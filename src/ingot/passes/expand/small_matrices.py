@@ -19,7 +19,7 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.semantics.custom_calls import config_text, whole_batch
 from ingot.support.records import record
@@ -204,24 +204,18 @@ _ROUTINES = {
 }
 
 
-@record
-class SmallMatrixExpander(Expander):
+@expander("small-matrix-expander", "custom-call")
+def small_matrix_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Writes out LAPACK calls on batches of tiny matrices."""
-
-    name = "small-matrix-expander"
-    concerns = frozenset({"custom-call"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the results of a routine; the call itself if matrices are large or few."""
-        found = _TARGET.fullmatch(op.attributes.custom_call_target)
-        routine = _ROUTINES.get(found[1]) if found else None
-        if routine is None or len(op.operands) != routine.operands:
-            return op
-        has_many_sides = routine.emit is _trsm and _has_many_sides(op)
-        if not has_many_sides and not _is_small(op):
-            return op
-        batch = _Batch(op, build)
-        return routine.emit(batch) if _is_sound(batch, routine) else op
+    found = _TARGET.fullmatch(op.attributes.custom_call_target)
+    routine = _ROUTINES.get(found[1]) if found else None
+    if routine is None or len(op.operands) != routine.operands:
+        return op
+    has_many_sides = routine.emit is _trsm and _has_many_sides(op)
+    if not has_many_sides and not _is_small(op):
+        return op
+    batch = _Batch(op, build)
+    return routine.emit(batch) if _is_sound(batch, routine) else op
 
 
 def _is_small(call: Instruction) -> bool:

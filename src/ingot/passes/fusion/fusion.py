@@ -4,19 +4,37 @@
 These are the entry and the computations of `while`, `conditional` and `call`; reducers and other
 scalar computations stay as they are. Decisions are remarks of the context
 (`Executable.fusion_log`).
+
+Before it, a concatenation of thousands of operands becomes a tree of narrow ones. A kernel searches
+for each element the operand that it lies in, so with many operands its run time and LLVM's time
+grow with the square of their number. In the tree each part has few operands, and is a kernel of its
+own: `why_not` of the fusion's legality does not join parts.
+
+Example:
+    >>> from ingot.hlo.builder import Builder
+    >>> from ingot.hlo.rewrite.pass_base import PassContext
+    >>> b = Builder("main")
+    >>> joined = b.concatenate(*[b.parameter(0, "f32[2]")] * 100, dimensions=(0,))
+    >>> wide_concatenates.run(Module.of("m", b.build(joined)), PassContext())
+    True
+    >>> [len(part.operands) for part in b.computation.root.operands]
+    [64, 36]
 """
 
 from __future__ import annotations
 
+from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
+from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.fusion.decide import alone, decide
 from ingot.passes.fusion.groups import Decision
-from ingot.passes.fusion.outline import outline
-from ingot.passes.fusion.stored_products import stored_products
+from ingot.passes.fusion.legality import MAX_PARTS
+from ingot.passes.fusion.outline import outline, stored_products
 from ingot.support.records import record
 
 CONTROL = ops_with(RegionKind.BRANCH, RegionKind.CALL)
@@ -57,3 +75,20 @@ class Fusion(Pass):
             changed |= outline(computation, grouping, stored)
         context.remarks.extend(decisions)
         return changed
+
+
+@expander("wide-concatenates", "concatenate", lowers=True)
+def wide_concatenates(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Splits concatenations of many operands into trees."""
+    if len(op.operands) <= MAX_PARTS:
+        return op
+    level: list[Instruction] = list(op.operands)
+
+    def joined(first: int) -> Instruction:
+        group = level[first : first + MAX_PARTS]
+        dimensions = op.attributes.dimensions
+        return build.concatenate(*group, dimensions=dimensions) if len(group) > 1 else group[0]
+
+    while len(level) > 1:
+        level = [joined(first) for first in range(0, len(level), MAX_PARTS)]
+    return level[0]

@@ -25,7 +25,7 @@ from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.opset.shaping import DimensionsAttributes, PadAttributes
 from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
-from ingot.passes.fusion.late_reads import copies_more
+from ingot.passes.fusion.kept_apart import copies_more, folds_window, tears_operand
 from ingot.passes.fusion.recompute import (
     FUSIBLE,
     LITERALS,
@@ -42,8 +42,6 @@ from ingot.passes.fusion.recompute import (
     moves_to,
     read_of,
 )
-from ingot.passes.fusion.torn_operands import tears_operand
-from ingot.passes.fusion.windows import folds_window
 
 MAX_INDICES = 4
 """Indices, relative to one point, at which a kernel recomputes the same cheap value, at most."""

@@ -1,24 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls: `call`, `map` and `conditional` with a known branch, inlined.
+"""Calls inlined: `call`, `map`, conditionals, and fusions of a given module.
 
-Source: xla/service/call_inliner.cc, map_inliner.cc, conditional_simplifier.cc.
+A conditional with a known branch is that branch. One in a reducer, a comparator or a `map` becomes
+a select: such a computation runs for each element, often for several at once, so both branches are
+computed and one result is selected. Other loops and branches of the program are not changed.
+
+XLA's dumps after its optimizations have fusions for its own emitters; Ingot decides its own. The
+defuser runs first, so that every pass sees plain ops.
+
+Source: xla/service/call_inliner.cc, map_inliner.cc, conditional_simplifier.cc, defuser.cc,
+conditional_to_select.cc (which does it for `map`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.interfaces import Trait, ops_with
+from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.fingerprint import fingerprint_computation
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.inline import called_by, from_callers, inline_all
+from ingot.passes.simplify.inline import called_by, from_callers, inline, inline_all
 from ingot.support.records import record, replace
 
 
@@ -131,3 +140,86 @@ def _known_branch(conditional: Instruction) -> int | None:
     if same_operand and len({len(branch) for branch in branches}) == 1:
         return 0 if len({fingerprint_computation(branch) for branch in branches}) == 1 else None
     return None
+
+
+@record
+class Defuser(Pass):
+    """Replaces every fusion by the body of its computation."""
+
+    name = "defuser"
+    concerns = frozenset({"fusion"})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Inline in every reachable computation."""
+        for computation in module.post_order():
+            fusions = {i for i in computation.calls_and_effects if i.opcode == "fusion"}
+            if fusions:
+                _free(computation, fusions)
+        return inline_all(module, called_by("fusion"))
+
+
+def _free(computation: Computation, fusions: set[Instruction]) -> None:
+    """Remove control dependencies of fusions: they ordered uses of buffers that are gone."""
+    for instruction in computation.instructions:
+        if instruction in fusions:
+            instruction.run_after(())
+        elif fusions.intersection(instruction.control_predecessors):
+            others = (p for p in instruction.control_predecessors if p not in fusions)
+            instruction.run_after(tuple(others))
+
+
+_CONTROL = ops_with(
+    RegionKind.BRANCH, RegionKind.CALL, RegionKind.FUSION, RegionKind.SCAN, RegionKind.FOREIGN
+)
+
+
+@record
+class ConditionalToSelect(Pass):
+    """Replaces conditionals in computations that are applied to elements."""
+
+    name = "conditional-to-select"
+    concerns = frozenset({"conditional"})
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite the computations that reachable ops apply to elements."""
+        changed = False
+        for computation in module.post_order():
+            for op in computation.instructions:
+                if op.opcode not in _CONTROL:
+                    for applied in op.called_computations:
+                        changed = _flatten(applied) or changed
+        return changed
+
+
+def _flatten(computation: Computation) -> bool:
+    changed = False
+    # Branches may contain conditionals, which the next round finds.
+    while found := [i for i in computation.post_order() if i.opcode == "conditional"]:
+        for conditional in found:
+            computation.replace(conditional, _selected(computation, conditional))
+        changed = True
+    return changed
+
+
+def _selected(computation: Computation, conditional: Instruction) -> Instruction:
+    """Return the result of the selected branch; of the last one if the index is out of range."""
+    build = Builder(computation, conditional.metadata)
+    index, *operands = conditional.operands
+    branches = conditional.attributes.branch_computations
+    results = [inline(computation, b, (o,)) for b, o in zip(branches, operands, strict=True)]
+    value = results[-1]
+    for number in range(len(results) - 2, -1, -1):
+        taken = index
+        if index.shape.dtype is not PRED:
+            this = build.constant(number, index.shape.dtype)
+            taken = build.compare(index, this, direction="EQ")
+        value = _select(build, taken, results[number], value)
+    return value
+
+
+def _select(build: Builder, taken: Instruction, yes: Instruction, no: Instruction) -> Instruction:
+    if not yes.shape.is_tuple:
+        return build.select(taken, yes, no)
+    elements = range(len(yes.shape.elements))
+    pairs = [(build.element_of(yes, n), build.element_of(no, n)) for n in elements]
+    return build.tuple(*(_select(build, taken, *pair) for pair in pairs))

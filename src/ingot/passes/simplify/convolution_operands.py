@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions whose kernel is larger than their input: the two are swapped.
+"""Convolutions whose filter is larger than the image: sliced, or swapped with the image.
 
-Sums over the input's elements in place of sums over the kernel's, most of which meet padding only.
-Both are then read backwards: window element k at result p meets input i where `p * stride + k *
-window dilation = i * base dilation + low`, and counting both from their ends exchanges their roles.
+Elements of the filter that meet only padding are sliced off. A 3x3 filter with padding 1 over an
+image of one pixel is a 1x1 filter, its middle: deep layers of networks for large images are like
+that when the images are small. Products of the filter with padding, which is 0, are left out, also
+where an element of the filter is infinite or NaN.
 
-Invariant: the same products are summed for each result.
+Else sums over the input's elements take the place of sums over the kernel's, most of which meet
+padding only. Both are then read backwards: window element k at result p meets input i where
+`p * stride + k * window dilation = i * base dilation + low`, and counting both from their ends
+exchanges their roles.
+
+Invariant: the same products of elements are summed for each result.
 Source: XLA's ConvOperandSwapper (xla/hlo/transforms/simplifiers/conv_operand_swapper.cc).
 """
 
@@ -18,11 +24,11 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.window import WindowDimension, window_elements
 from ingot.llvm.machine_model import L2_BYTES
 from ingot.passes.simplify.convolutions import has_known_sizes
-from ingot.support.records import record, replace
+from ingot.support.records import replace
 
 MIN_FACTOR = 2
 """A kernel must have at least this many times the input's positions; with equally many, swapping
@@ -39,16 +45,10 @@ _OF_INPUT = str.maketrans("fb", "io")
 _OF_RESULT = str.maketrans("fb", "bf")
 
 
-@record
-class ConvOperandSwapper(Expander):
+@expander("conv-operand-swapper", "convolution")
+def conv_operand_swapper(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Makes the larger operand of a convolution its input."""
-
-    name = "conv-operand-swapper"
-    concerns = frozenset({"convolution"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the convolution with its operands exchanged; itself where that does not pay."""
-        return _swapped(op, build) if _pays(op) else op
+    return _swapped(op, build) if _pays(op) else op
 
 
 def _pays(convolution: Instruction) -> bool:
@@ -122,3 +122,54 @@ def _exchanged(one: WindowDimension, extent: int) -> WindowDimension:
         window_dilation=one.base_dilation,
         reversal=True,
     )
+
+
+@expander("convolution-filter-slicer", "convolution")
+def convolution_filter_slicer(op: Instruction, build: Builder, module: Module) -> Instruction:
+    """Slices off the elements of filters that meet padding only."""
+    given = op.as_(ConvolutionAttributes)
+    labels, filter = given.labels, op.operands[1]
+    window, box = list(given.window), [(0, size, 1) for size in filter.shape.dims]
+    _, *inputs, _ = labels.dimensions(labels.lhs, "bf")
+    _, *filters, _ = labels.dimensions(labels.rhs, "io")
+    _, *outputs, _ = labels.dimensions(labels.output, "bf")
+    for number, one in enumerate(given.window):
+        extent = op.operands[0].shape.dims[inputs[number]]
+        count = op.shape.dims[outputs[number]]
+        if not isinstance(extent, int) or not isinstance(count, int):
+            continue
+        seen = [k for k in range(one.size) if _meets_input(one, k, extent, count)]
+        if seen:
+            start, limit = seen[0], seen[-1] + 1
+            window[number] = _part(one, start, limit)
+            if one.reversal:
+                start, limit = one.size - limit, one.size - start
+            box[filters[number]] = (start, limit, 1)
+    if tuple(window) == given.window:
+        return op
+    return op.computation.add(
+        "convolution",
+        (op.operands[0], build.slice(filter, slice=tuple(box))),
+        replace(given, window=tuple(window)),
+        shape=op.shape,
+        name=op.name,
+        metadata=op.metadata,
+    )
+
+
+def _meets_input(one: WindowDimension, element: int, extent: int, count: int) -> bool:
+    """Whether an element of the window lies on the input in one of `count` windows.
+
+    Between elements of a dilated input there is padding too; such elements are kept.
+    """
+    offset = element * one.window_dilation - one.low
+    first = max(0, -(offset // one.stride))
+    last = (extent - 1) * one.base_dilation
+    return first < count and first * one.stride + offset <= last
+
+
+def _part(one: WindowDimension, start: int, limit: int) -> WindowDimension:
+    """Return the window of elements `start` to `limit`, over the same input."""
+    low = one.low - start * one.window_dilation
+    high = one.high - (one.size - limit) * one.window_dilation
+    return replace(one, size=limit - start, low=low, high=high)

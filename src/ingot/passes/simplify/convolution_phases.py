@@ -29,7 +29,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
 from ingot.passes.simplify.convolutions import reordered
@@ -39,19 +39,13 @@ MIN_PRODUCTS = 10_000_000
 """Products below which one kernel with gaps is better than several without."""
 
 
-@record
-class ConvolutionPhases(Expander):
+@expander("convolution-phases", "convolution")
+def convolution_phases(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Splits convolutions with a dilated input into dense ones."""
-
-    name = "convolution-phases"
-    concerns = frozenset({"convolution"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the dense convolutions joined; the op itself where that does not pay."""
-        if any(0 in value.shape.dims for value in (op, *op.operands)):
-            return op
-        dimensions = _dimensions(op) if has_many_phases(op) or _pays(op) else None
-        return op if dimensions is None else _dense(op, dimensions)
+    if any(0 in value.shape.dims for value in (op, *op.operands)):
+        return op
+    dimensions = _dimensions(op) if has_many_phases(op) or _pays(op) else None
+    return op if dimensions is None else _dense(op, dimensions)
 
 
 def _pays(convolution: Instruction) -> bool:

@@ -3,13 +3,23 @@
 
 In memory, output features come last in kernel and result; the input ends in its features, or, for
 a gradient's sum over batch and space, in what the result has next to its features. Other layouts
-get transposes, which other passes move or cancel (`transposes`); those of a filter's gradient bring
+get transposes, which other passes move or cancel (`movers`); those of a filter's gradient bring
 its operands into the order of images with channels last, which its driver takes. A reversed kernel
 is read backwards. Sums over nothing are zero. One-dimensional convolutions get padded inputs and
 reversed filters (`analysis.conv1d`): the rest is a product, which saves much more than these copies
-cost. A window as large as the image gives a product too (`whole_images`).
+cost.
 
-Source: the idea is XLA's ConvCanonicalization (xla/service/cpu/conv_canonicalization.cc).
+A window as large as the image gives a product of matrices too: nothing slides, and the window's
+dimensions are summed over. Such are the filter gradient of a 1x1 convolution and a layer that sees
+the whole image.
+
+Invariant: the same products are summed for each result.
+Source: the ideas are XLA's ConvCanonicalization (xla/service/cpu/conv_canonicalization.cc) and
+SimplifyConvToDot (algebraic_simplifier.cc).
+
+Example:
+    f32[2,4,1] convolution(f32[5,2,3], f32[5,4,3]), window={size=3}, dim_labels=fb0_io0->bf0
+    is f32[2,4] dot with the contracting dimensions {0,2} on both sides
 """
 
 from __future__ import annotations
@@ -23,8 +33,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
 from ingot.hlo.rewrite.op_pass import OpPass, in_order
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.hlo.window import Window
-from ingot.passes.simplify.whole_images import product_of_whole_image
+from ingot.hlo.window import Window, WindowDimension
 from ingot.support.records import record, replace
 
 
@@ -132,3 +141,52 @@ def reordered(build: Builder, value: Instruction, labels: str, wanted: str) -> I
     if labels == wanted:
         return value
     return build.transpose(value, dimensions=tuple(labels.index(letter) for letter in wanted))
+
+
+def product_of_whole_image(convolution: Instruction, build: Builder) -> Instruction | None:
+    """Return a convolution as a dot; None if its window slides, or covers one element only."""
+    given = convolution.as_(ConvolutionAttributes)
+    image, kernel = convolution.operands
+    labels, covered = given.labels, _covered(convolution)
+    if not any(given.window[number].size > 1 for number in covered or ()):
+        return None
+    digits = [str(number) for number in covered or ()]
+    points = {str(number) for number, _ in enumerate(given.window)}.difference(digits)
+    # Along the others the kernel has one element.
+    kept = [letter for letter in labels.rhs if letter not in points]
+    dims = {letter: kernel.shape.dims[labels.rhs.index(letter)] for letter in kept}
+    kernel = build.reshape_to(kernel, tuple(dims.values()))
+    free = [letter for letter in labels.lhs if letter not in ("f", *digits)]
+    sizes = (*(image.shape.dims[labels.lhs.index(letter)] for letter in free), dims["o"])
+    made = build.dot(
+        image,
+        kernel,
+        shape=convolution.shape.with_dims(sizes),
+        lhs_contracting_dims=tuple(map(labels.lhs.index, ("f", *digits))),
+        rhs_contracting_dims=tuple(map(kept.index, ("i", *digits))),
+        operand_precision=given.operand_precision,
+    )
+    result = [*free, "f"]
+    order = tuple(result.index(letter) for letter in labels.output if letter not in digits)
+    if order != tuple(range(len(order))):
+        made = build.transpose(made, dimensions=order)
+    return build.reshape_to(made, convolution.shape.dims)
+
+
+def _covered(convolution: Instruction) -> list[int] | None:
+    """Return the numbers of the spatial dimensions that the window covers and does not leave.
+
+    None if it slides with more than one element along another one.
+    """
+    given = convolution.as_(ConvolutionAttributes)
+    if given.feature_group_count * given.batch_group_count != 1:
+        return None
+    labels, dims = given.labels.lhs, convolution.operands[0].shape.dims
+    covered: list[int] = []
+    for number, one in enumerate(given.window):
+        extent = dims[labels.index(str(number))]
+        if one.size == extent and one == WindowDimension(one.size, one.stride):
+            covered.append(number)
+        elif (one.size, one.stride, one.low, one.high, one.base_dilation) != (1, 1, 0, 0, 1):
+            return None
+    return covered

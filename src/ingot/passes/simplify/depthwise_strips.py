@@ -33,7 +33,7 @@ from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.window import WindowDimension, window_elements
 from ingot.passes.simplify.convolutions import has_known_sizes, reordered
 from ingot.support.records import record, replace
@@ -134,26 +134,20 @@ def _is_taken(given: ConvolutionSizes, element_bits: int) -> bool:
     return not any(sizes.refusal(panel, cell) for panel in panels)
 
 
-@record
-class DepthwiseStrips(Expander):
+@expander("depthwise-strips", "convolution")
+def depthwise_strips(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Gives depthwise convolutions as many features as channels, and enough of them."""
-
-    name = "depthwise-strips"
-    concerns = frozenset({"convolution"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the convolution in that form; itself where it has it, or is none."""
-        if op.as_(ConvolutionAttributes).batch_group_count > 1:
-            return _filter_gradient(op, build)
-        problem = _problem(op)
-        if problem is None:
-            return op
-        made = _made(op, problem, build)
-        if made is None:
-            return op
-        labels = op.as_(ConvolutionAttributes).labels
-        made = _added(made, problem, build, module)
-        return reordered(build, made, _labels(len(problem.window)).output, labels.output)
+    if op.as_(ConvolutionAttributes).batch_group_count > 1:
+        return _filter_gradient(op, build)
+    problem = _problem(op)
+    if problem is None:
+        return op
+    made = _made(op, problem, build)
+    if made is None:
+        return op
+    labels = op.as_(ConvolutionAttributes).labels
+    made = _added(made, problem, build, module)
+    return reordered(build, made, _labels(len(problem.window)).output, labels.output)
 
 
 def _made(op: Instruction, problem: _Problem, build: Builder) -> Instruction | None:

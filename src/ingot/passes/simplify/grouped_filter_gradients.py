@@ -22,10 +22,9 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.window import window_elements
 from ingot.passes.simplify.convolutions import has_known_sizes
-from ingot.support.records import record
 
 MAX_CHANNELS, JOINED_CHANNELS = 4, 16
 """Channels and features of a group at most, and of those that are joined. (2 images of 28x28, 32
@@ -37,17 +36,11 @@ MIN_PRODUCTS = 1 << 16
 """Products of all sums from which on taking the blocks out pays."""
 
 
-@record
-class GroupedFilterGradients(Expander):
+@expander("grouped-filter-gradients", "convolution")
+def grouped_filter_gradients(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Joins groups of filter gradients."""
-
-    name = "grouped-filter-gradients"
-    concerns = frozenset({"convolution"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the blocks of a convolution of fewer groups; itself where that does not pay."""
-        joined = _joined_groups(op)
-        return op if joined == 1 else _blocks(op, joined, build)
+    joined = _joined_groups(op)
+    return op if joined == 1 else _blocks(op, joined, build)
 
 
 def _joined_groups(op: Instruction) -> int:

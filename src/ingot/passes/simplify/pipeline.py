@@ -9,52 +9,53 @@ for the transposes and reshapes that they make.
 from __future__ import annotations
 
 from ingot.hlo.rewrite.pass_base import FixedPoint, Pass, Pipeline
-from ingot.passes.expand.bitcast_decomposer import BitcastDecomposer
-from ingot.passes.expand.comparison import ComparisonExpander
 from ingot.passes.expand.complex_expander.expander import ComplexExpander
-from ingot.passes.expand.custom_call_expander import CustomCallExpander
-from ingot.passes.expand.linalg import LinalgExpander
+from ingot.passes.expand.custom_call_expander import custom_call_expander
+from ingot.passes.expand.lapack_calls import linalg_expander
 from ingot.passes.expand.normalization import FloatNormalization, SubByteNormalization
 from ingot.passes.expand.pipeline import RUNTIME_OPS
-from ingot.passes.expand.rng_bits import RngBitGeneratorExpander
+from ingot.passes.expand.rng import rng_bit_generator_expander
 from ingot.passes.expand.sharding_remover import ShardingRemover
-from ingot.passes.expand.small_matrices import SmallMatrixExpander
-from ingot.passes.expand.topk import TopKExpander
-from ingot.passes.layout.custom_call_layouts import CustomCallLayouts
-from ingot.passes.simplify.algsimp.algebraic_simplifier import AlgebraicSimplifier
-from ingot.passes.simplify.all_reduce_motion import AllReduceCodeMotion
-from ingot.passes.simplify.all_reduces import AllReduceCombiner
+from ingot.passes.expand.small_matrices import small_matrix_expander
+from ingot.passes.expand.wide_arithmetic import comparison_expander
+from ingot.passes.layout.custom_call_layouts import BitcastDecomposer, CustomCallLayouts
+from ingot.passes.simplify.algsimp.rules import AlgebraicSimplifier
+from ingot.passes.simplify.all_reduces import (
+    AllReduceCodeMotion,
+    AllReduceCombiner,
+    WhileLoopAllReduceCodeMotion,
+)
 from ingot.passes.simplify.calls import (
     CallInliner,
     ConditionalSimplifier,
+    Defuser,
     MapInliner,
 )
-from ingot.passes.simplify.common_subexpressions import CommonSubexpressionElimination
 from ingot.passes.simplify.constant_folding import ConstantFolding
-from ingot.passes.simplify.convolution_filters import ConvolutionFilterSlicer
-from ingot.passes.simplify.convolution_operands import ConvOperandSwapper
-from ingot.passes.simplify.convolution_phases import ConvolutionPhases
+from ingot.passes.simplify.convolution_operands import (
+    conv_operand_swapper,
+    convolution_filter_slicer,
+)
+from ingot.passes.simplify.convolution_phases import convolution_phases
 from ingot.passes.simplify.convolutions import ConvolutionCanonicalizer
-from ingot.passes.simplify.dead_code import DeadCodeElimination
-from ingot.passes.simplify.defuser import Defuser
-from ingot.passes.simplify.depthwise_strips import DepthwiseStrips
+from ingot.passes.simplify.dead_code import CommonSubexpressionElimination, DeadCodeElimination
+from ingot.passes.simplify.depthwise_strips import depthwise_strips
 from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
-from ingot.passes.simplify.grouped_filter_gradients import GroupedFilterGradients
-from ingot.passes.simplify.pair_reductions import PairReductions
-from ingot.passes.simplify.reshapes import ReshapeMover
-from ingot.passes.simplify.scatters import ScatterSimplifier
-from ingot.passes.simplify.separable_windows import SeparableWindows
-from ingot.passes.simplify.sorts import SortSimplifier
-from ingot.passes.simplify.transposes import TransposeMover
+from ingot.passes.simplify.grouped_filter_gradients import grouped_filter_gradients
+from ingot.passes.simplify.movers import ReshapeMover, TransposeMover
+from ingot.passes.simplify.pair_reductions import SeparableWindows, pair_reductions
+from ingot.passes.simplify.scatters import scatter_simplifier
+from ingot.passes.simplify.sorts import SortSimplifier, topk_expander
+from ingot.passes.simplify.trip_count import WhileLoopTripCountAnnotator
 from ingot.passes.simplify.unfolding import UnfoldingLimit
-from ingot.passes.simplify.while_all_reduces import WhileLoopAllReduceCodeMotion
 from ingot.passes.simplify.while_dots import WhileLoopDotCodeMotion
-from ingot.passes.simplify.while_invariants import WhileLoopInvariantCodeMotion
+from ingot.passes.simplify.while_invariants import (
+    WhileLoopConstantSinking,
+    WhileLoopInvariantCodeMotion,
+    WhileLoopProductLayout,
+)
 from ingot.passes.simplify.while_loops import WhileLoopSimplifier
-from ingot.passes.simplify.while_products import WhileLoopProductLayout
-from ingot.passes.simplify.while_sinking import WhileLoopConstantSinking
 from ingot.passes.simplify.while_stacks import WhileLoopStackMotion
-from ingot.passes.simplify.while_trip_counts import WhileLoopTripCountAnnotator
 from ingot.passes.simplify.zero_sized import ZeroSizedElimination
 
 FIXED_POINT = FixedPoint(
@@ -89,15 +90,15 @@ EXPANSION = Pipeline(
         CallInliner(),
         RUNTIME_OPS,
         ShardingRemover(),
-        CustomCallExpander(),
-        LinalgExpander(),
+        custom_call_expander,
+        linalg_expander,
         CustomCallLayouts(),
-        SmallMatrixExpander(),
-        TopKExpander(),
+        small_matrix_expander,
+        topk_expander,
         SortSimplifier(),
-        ComparisonExpander(),
-        RngBitGeneratorExpander(),
-        ScatterSimplifier(),
+        comparison_expander,
+        rng_bit_generator_expander,
+        scatter_simplifier,
         FloatNormalization(),
         SubByteNormalization(),
         ComplexExpander(),
@@ -108,15 +109,15 @@ DOTS = FixedPoint(
     "dot-simplification",
     (
         DotStrengthReduction(),
-        PairReductions(),
+        pair_reductions,
         SeparableWindows(),
         DotCanonicalizer(),
         WhileLoopProductLayout(),
-        ConvolutionFilterSlicer(),
-        ConvOperandSwapper(),
-        ConvolutionPhases(),
-        DepthwiseStrips(),
-        GroupedFilterGradients(),
+        convolution_filter_slicer,
+        conv_operand_swapper,
+        convolution_phases,
+        depthwise_strips,
+        grouped_filter_gradients,
         ConvolutionCanonicalizer(),
         ReshapeMover(),
         TransposeMover(),

@@ -18,21 +18,14 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import ScatterAttributes
-from ingot.hlo.rewrite.op_pass import Expander
+from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
-from ingot.support.records import record
 
 
-@record
-class ScatterSimplifier(Expander):
+@expander("scatter-simplifier", "scatter")
+def scatter_simplifier(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Rewrites scatters of one window and one operand into dynamic-update-slices."""
-
-    name = "scatter-simplifier"
-    concerns = frozenset({"scatter"})
-
-    def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
-        """Return the update; the scatter itself if it has more windows."""
-        return _update(op, build) if _is_simple(op) else op
+    return _update(op, build) if _is_simple(op) else op
 
 
 _POINTWISE = ops_with(Trait.LEAF, Trait.ELEMENTWISE)

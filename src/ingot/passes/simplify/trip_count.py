@@ -3,7 +3,10 @@
 
 A counted loop compares element `i` of its state with a constant; its body adds a constant to it.
 
-Source: xla/service/while_loop_analysis.cc.
+The annotator notes trip counts as attributes of loops, so that host programs need not wait for each
+condition: after fusion the counter is inside a kernel, where `trip_count` does not see it.
+
+Source: xla/service/while_loop_analysis.cc, while_loop_trip_count_annotator.cc.
 """
 
 from __future__ import annotations
@@ -11,8 +14,12 @@ from __future__ import annotations
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import greatest, least
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.module import Module
 from ingot.hlo.opset.elementwise import SWAPPED
+from ingot.hlo.rewrite.op_pass import OpPass
+from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.pattern import splat_of
+from ingot.semantics.trip_counts import set_trip_count
 from ingot.support.records import record
 
 
@@ -139,3 +146,15 @@ def _step(result: Instruction, state: Instruction, index: int) -> int | None:
     if element_index(left, state) != index or value is None:
         return None
     return int(value) if result.opcode == "add" else -int(value)
+
+
+@record
+class WhileLoopTripCountAnnotator(OpPass):
+    """Notes how often the body of each loop runs, where that is known."""
+
+    name = "while-loop-trip-count-annotator"
+    concerns = frozenset({"while"})
+
+    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
+        """Note a loop's trip count; those that a program came with are not trusted."""
+        return set_trip_count(op, trip_count(op))

@@ -9,7 +9,7 @@ are functions of the host program, compiled once. Where a fusion, a loop or a br
 
 Computations that ops apply to elements (reducers, comparators, mapped computations) become part of
 kernels, where every call is replaced. Where one of them alone exceeds the limit, its calls stay,
-and `expand.element_loops` runs it for one element after the other.
+and `expand.scan` runs it for one element after the other.
 
 Calls that the program asks to keep stay too.
 

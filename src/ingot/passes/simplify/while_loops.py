@@ -2,17 +2,24 @@
 """Loops that run zero times or once, and elements of the state that loops need not carry.
 
 A loop whose body returns its state unchanged is removed: if it ends, its result is its first state.
-An element of the state is removed if nothing needs it, if it always equals another one
-(`while_duplicates`), or if the body returns it unchanged and its first value is a constant, which
-its readers then read. Readers of an unchanged element after the loop read its first value, and
-those of one that counts in constant steps a constant.
+An element of the state is removed if nothing needs it, if it always equals another one, or if the
+body returns it unchanged and its first value is a constant, which its readers then read. Readers of
+an unchanged element after the loop read its first value, and those of one that counts in constant
+steps a constant.
 
-Source: xla/service/while_loop_simplifier.cc, while_loop_constant_sinking.cc.
+Two elements are equal after every trip if they start with the same value and the body computes both
+alike from equal elements: JAX's `fori_loop` has two counters, its own and that of the scan which it
+becomes. Elements with the same start count as equal until the body distinguishes them (partition
+refinement, by which automata are minimized); those that remain equal always are.
+
+Source: xla/service/while_loop_simplifier.cc (whose TryRemoveRepeatedWhileTupleIndices finds those
+that the body returns unchanged only), while_loop_constant_sinking.cc; Hopcroft, "An n log n
+algorithm for minimizing states".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from functools import cache
 
 from ingot.hlo.builder import Builder
@@ -20,12 +27,12 @@ from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
+from ingot.hlo.rewrite.fingerprint import Representatives
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.dead_code import live_instructions
+from ingot.passes.simplify.dead_code import expression_key, live_instructions, may_merge
 from ingot.passes.simplify.inline import copy_into, from_callers
 from ingot.passes.simplify.trip_count import element_index, trip_count
-from ingot.passes.simplify.while_duplicates import duplicates
 from ingot.passes.simplify.while_rows import trips_of
 from ingot.passes.simplify.while_state import is_plain, unchanged_elements
 from ingot.support.records import record
@@ -279,3 +286,46 @@ class _Narrowing:
         wanted = _cone([*roots, *_effects(source, self.known)])
         copy_into(made, [i for i in source.post_order() if i in wanted], copies)
         return made, copies
+
+
+def duplicates(loop: Instruction) -> dict[int, int]:
+    """Return, by element of the state, the first other element that it always equals.
+
+    The loop starts with a tuple instruction, and its body ends with one.
+    """
+    start = loop.operands[0].operands
+    body: Computation = loop.attributes.body
+    results = body.root.operands
+    first = _firsts((value, result.opcode) for value, result in zip(start, results, strict=True))
+    while any(number != other for number, other in enumerate(first)):
+        numbers = _value_numbers(body, first)
+        finer = _firsts((other, numbers[results[n]]) for n, other in enumerate(first))
+        if finer == first:
+            return {number: other for number, other in enumerate(first) if number != other}
+        first = finer
+    return {}
+
+
+def _firsts(keys: Iterable[Hashable]) -> list[int]:
+    """Return, for each key, the position of the first one that equals it."""
+    known: dict[Hashable, int] = {}
+    return [known.setdefault(key, number) for number, key in enumerate(keys)]
+
+
+def _value_numbers(body: Computation, first: list[int]) -> dict[Instruction, int]:
+    """Number a body's values such that equal numbers are equal values if equal elements are."""
+    state = body.parameters[0]
+    called = Representatives()
+    effects: dict[Computation, bool] = {}
+    known: dict[Hashable, int] = {}
+    numbers: dict[Instruction, int] = {}
+    for instruction in body.post_order():
+        index = element_index(instruction, state)
+        if index is not None:
+            key: Hashable = ("element", first[index])
+        elif may_merge(instruction, effects):
+            key = expression_key(instruction, numbers, called)
+        else:
+            key = instruction
+        numbers[instruction] = known.setdefault(key, len(known))
+    return numbers

@@ -42,7 +42,36 @@ class WhileLoopStackMotion(LoopPass):
 
     def rewrite(self, loop: Instruction, module: Module, context: PassContext) -> bool:
         """Make the known arrays of a loop after it."""
-        return _move(loop, module)
+        trips = trips_of(loop)
+        if trips is None:
+            return False
+        body: Computation = loop.attributes.body
+        invariant = invariants(body)
+        found: dict[int, tuple[_Stack, _Known]] = {}
+        for number in range(len(body.root.operands)):
+            stack = _stack(loop, number, trips)
+            if stack is None:
+                continue
+            row = row_of(stack.row, invariant)
+            if row is not None and row.index is stack.index and row.count == trips.count:
+                found[number] = stack, row
+            elif stack.row in invariant:
+                found[number] = stack, None
+            elif (numbers := _numbers(stack, trips)) is not None:
+                found[number] = stack, numbers
+        if not found:
+            return False
+        read = [known.array for _, known in found.values() if isinstance(known, Row)]
+        read += [stack.row for stack, known in found.values() if known is None]
+        copies = copy_before(loop, read)
+        results = {
+            number: _made(Builder(loop.computation, stack.row.metadata), stack, known, copies)
+            for number, (stack, known) in found.items()
+        }
+        wide = widened(loop, (), module)
+        wide.keep_unchanged(results)
+        replace_loop(loop, wide.loop, results)
+        return True
 
 
 @record
@@ -64,39 +93,6 @@ class _Stack:
 
 _Known: TypeAlias = Row | tuple[int, int] | None
 """The rows of a stack: rows of an array, (factor, offset) of numbers, or one value."""
-
-
-def _move(loop: Instruction, module: Module) -> bool:
-    trips = trips_of(loop)
-    if trips is None:
-        return False
-    body: Computation = loop.attributes.body
-    invariant = invariants(body)
-    found: dict[int, tuple[_Stack, _Known]] = {}
-    for number in range(len(body.root.operands)):
-        stack = _stack(loop, number, trips)
-        if stack is None:
-            continue
-        row = row_of(stack.row, invariant)
-        if row is not None and row.index is stack.index and row.count == trips.count:
-            found[number] = stack, row
-        elif stack.row in invariant:
-            found[number] = stack, None
-        elif (numbers := _numbers(stack, trips)) is not None:
-            found[number] = stack, numbers
-    if not found:
-        return False
-    read = [known.array for _, known in found.values() if isinstance(known, Row)]
-    read += [stack.row for stack, known in found.values() if known is None]
-    copies = copy_before(loop, read)
-    results = {
-        number: _made(Builder(loop.computation, stack.row.metadata), stack, known, copies)
-        for number, (stack, known) in found.items()
-    }
-    wide = widened(loop, (), module)
-    wide.keep_unchanged(results)
-    replace_loop(loop, wide.loop, results)
-    return True
 
 
 def _stack(loop: Instruction, number: int, trips: Trips) -> _Stack | None:

@@ -5,11 +5,11 @@ Code that the user divides by hand (`shard_map`, `pmap`) stays as it is. Ops on 
 are computed on the parts if they allow that, and on gathered values if not. `partitioner` runs:
 
 * rewrites of the whole program, so that more ops allow it: `annotations` removes reshards that only
-  Shardy wanted, `updates` and `boxes` split ops on boxes, `uneven` pads what devices do not divide;
+  Shardy wanted, `updates` splits updates of boxes, `uneven` pads what devices do not divide;
 * `walk`, op by op: by its `factors` and `division`, or as `halos`, `indexed`, `dynamic_slices` and
   `folds` say; `control` divides the state of loops;
 * `values` and `reshard`, which give each op its operands as it needs them: by one of the
   `exchanges`, by a `movement` of slices (`runs` says where they come from), or gathered.
 
-Shardings are read by `sharding`; `groups` settles those that a program leaves open.
+Shardings are read by `sharding`; `partitioner` settles those that a program leaves open.
 """

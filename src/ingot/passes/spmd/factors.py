@@ -17,6 +17,12 @@ Example:
     >>> transposed = b.transpose(b.parameter(0, "f32[2,3]"), dimensions=(1, 0))
     >>> factors_of(transposed, [transposed.operands[0].shape])
     Factors(operands=((0, 1),), results=((1, 0),), fold='')
+
+The factors of gather and scatter are dimensions of operand, indices and windows that go together.
+Indices are independent of each other, so each of their dimensions is a factor. So is a dimension of
+the windows that takes a whole dimension of the operand, since it begins at 0 whatever the index is.
+The dimensions of a scatter's indices are factors only if the operand is the identity of the fold
+over devices, or if they are batching dimensions of the operand, too.
 """
 
 from __future__ import annotations
@@ -24,14 +30,18 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
+from ingot.hlo.opset.indexing import IndexMap
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
-from ingot.passes.spmd.index_factors import DimFactors, indexed_factors
 from ingot.semantics.reducers import is_identity, reducer_opcode
 from ingot.support.records import record
+
+DimFactors = tuple[int | None, ...]
+"""The factor of each dimension of a value; None where the dimension must be whole."""
 
 
 @record
@@ -47,6 +57,10 @@ class Factors:
     operands: tuple[DimFactors, ...]
     results: tuple[DimFactors, ...]
     fold: str = ""
+
+
+Rule = Callable[[Instruction, Sequence[Shape]], Factors | None]
+"""Returns the factors of an op on operands of whole shapes, None if it has none."""
 
 
 def factors_of(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
@@ -66,12 +80,23 @@ def _where(free: Iterable[bool]) -> DimFactors:
     return tuple(axis if found else None for axis, found in enumerate(free))
 
 
-def _whole(shape: Shape) -> DimFactors:
-    return (None,) * shape.rank
-
-
 def _all_whole(shapes: Sequence[Shape]) -> tuple[DimFactors, ...]:
-    return tuple(map(_whole, shapes))
+    return tuple((None,) * shape.rank for shape in shapes)
+
+
+def _alike(is_free: Callable[[Instruction, int, int], bool]) -> Rule:
+    """Return the rule of ops all of whose operands and results are divided alike.
+
+    `is_free` says of an op, its rank and a dimension whether that is a factor.
+    """
+
+    def rule(op: Instruction, shapes: Sequence[Shape]) -> Factors:
+        rank = shapes[0].rank
+        factors = _where(is_free(op, rank, axis) for axis in range(rank))
+        results = len(op.shape.elements) if op.shape.is_tuple else 1
+        return Factors((factors,) * len(shapes), (factors,) * results)
+
+    return rule
 
 
 def _elementwise(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
@@ -138,12 +163,6 @@ def _reduce(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     return Factors((*(factors,) * count, *((),) * count), results, fold)
 
 
-def _concatenate(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    (along,) = op.attributes.dimensions
-    factors = _where(axis != along for axis in range(op.shape.rank))
-    return Factors((factors,) * len(shapes), (factors,))
-
-
 def _pad(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     """Dimensions without padding, or with as much at both ends together as between two elements.
 
@@ -175,16 +194,6 @@ def _dynamic_update_slice(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     return Factors((factors, factors, *_all_whole(shapes[2:])), (factors,))
 
 
-def _reverse(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    factors = _where(axis not in op.attributes.dimensions for axis in range(op.shape.rank))
-    return Factors((factors,), (factors,))
-
-
-def _sort(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    factors = _where(axis not in op.attributes.dimensions for axis in range(shapes[0].rank))
-    return Factors((factors,) * len(shapes), (factors,) * len(shapes))
-
-
 def _gather(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     how = op.attributes.index_map
     found = indexed_factors(how, shapes[0], shapes[1], op.shape, is_free=True)
@@ -200,6 +209,43 @@ def _scatter(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     found = indexed_factors(how, shapes[0], shapes[count], shapes[-1], is_free=bool(fold))
     operands, updates = (found.operand,) * count, (found.windowed,) * count
     return Factors((*operands, found.indices, *updates), operands, fold)
+
+
+class IndexedFactors(NamedTuple):
+    """The factors of each array's dimensions, numbered by the dimensions of the windowed array."""
+
+    operand: DimFactors
+    indices: DimFactors
+    windowed: DimFactors
+
+
+def indexed_factors(
+    how: IndexMap, operand: Shape, indices: Shape, windowed: Shape, is_free: bool
+) -> IndexedFactors:
+    """Return the factors of a gather or scatter.
+
+    Args:
+        how: gather's or scatter's dimension numbers.
+        operand: the array that is read or written.
+        indices: at which indices.
+        windowed: gather's result or scatter's updates.
+        is_free: whether dimensions of the indices that are not batching dimensions are factors.
+    """
+    factors: tuple[list[int | None], ...] = tuple(
+        [None] * shape.rank for shape in (operand, indices, windowed)
+    )
+    windows = zip(how.window_dims, how.operand_window_dims(operand.rank), strict=True)
+    for window, dim in windows:
+        if windowed.dims[window] == operand.dims[dim]:
+            factors[0][dim] = factors[2][window] = window
+    alongside = dict(zip(how.indices_batching_dims, how.operand_batching_dims, strict=True))
+    batch = [axis for axis in range(windowed.rank) if axis not in how.window_dims]
+    for factor, axis in zip(batch, how.indices_batch_dims(indices.rank), strict=True):
+        if axis in alongside:
+            factors[0][alongside[axis]] = factor
+        if axis in alongside or is_free:
+            factors[1][axis] = factors[2][factor] = factor
+    return IndexedFactors(*map(tuple, factors))
 
 
 def _bitcast(op: Instruction, shapes: Sequence[Shape]) -> Factors:
@@ -233,12 +279,6 @@ def _convolution(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     return Factors((tuple(lhs), tuple(rhs)), (tuple(result),), "add")
 
 
-def _fft(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    batch = op.shape.rank - len(op.attributes.fft_length)
-    factors = _where(axis < batch for axis in range(op.shape.rank))
-    return Factors((factors,), (factors,))
-
-
 def _reduce_window(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     """A dimension whose windows have one element."""
     single = WindowDimension(1)
@@ -251,16 +291,6 @@ def _select_and_scatter(op: Instruction, shapes: Sequence[Shape]) -> Factors:
     single = WindowDimension(1)
     factors = _where(one == single for one in op.attributes.window)
     return Factors((factors, factors, ()), (factors,))
-
-
-def _topk(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    factors = (*_counted(shapes[0].rank - 1), None)
-    return Factors((factors,), (factors, factors))
-
-
-def _matrices(op: Instruction, shapes: Sequence[Shape]) -> Factors:
-    factors = _where(axis < op.shape.rank - 2 for axis in range(op.shape.rank))
-    return Factors((factors,) * len(shapes), (factors,))
 
 
 def _custom_call(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
@@ -283,22 +313,24 @@ def _custom_call(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
 
 
 _FOLDS = ops_with(Trait.ASSOCIATIVE)
-_RULES: dict[str, Callable[[Instruction, Sequence[Shape]], Factors | None]] = {
+_UNNAMED = _alike(lambda op, rank, axis: axis not in op.attributes.dimensions)
+_MATRICES = _alike(lambda op, rank, axis: axis < rank - 2)
+_RULES: dict[str, Rule] = {
     "all-gather": _collective,
     "all-reduce": _elementwise,
     "all-to-all": _collective,
     "bitcast-convert": _bitcast,
     "broadcast": _broadcast,
-    "cholesky": _matrices,
+    "cholesky": _MATRICES,
     "collective-broadcast": _elementwise,
     "collective-permute": _elementwise,
-    "concatenate": _concatenate,
+    "concatenate": _UNNAMED,
     "convolution": _convolution,
     "custom-call": _custom_call,
     "dot": _dot,
     "dynamic-slice": _dynamic_slice,
     "dynamic-update-slice": _dynamic_update_slice,
-    "fft": _fft,
+    "fft": _alike(lambda op, rank, axis: axis < rank - len(op.attributes.fft_length)),
     "gather": _gather,
     "map": _elementwise,
     "pad": _pad,
@@ -306,12 +338,12 @@ _RULES: dict[str, Callable[[Instruction, Sequence[Shape]], Factors | None]] = {
     "reduce-scatter": _collective,
     "reduce-window": _reduce_window,
     "reshape": _reshape,
-    "reverse": _reverse,
+    "reverse": _UNNAMED,
     "scatter": _scatter,
     "select-and-scatter": _select_and_scatter,
     "slice": _slice,
-    "sort": _sort,
-    "topk": _topk,
+    "sort": _UNNAMED,
+    "topk": _alike(lambda op, rank, axis: axis < rank - 1),
     "transpose": _transpose,
-    "triangular-solve": _matrices,
+    "triangular-solve": _MATRICES,
 }

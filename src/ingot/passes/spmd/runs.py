@@ -79,7 +79,7 @@ def moved_axes(value: Instruction) -> tuple[int, ...]:
 
 
 def is_box(value: Instruction) -> bool:
-    """Whether an op takes a box out of its operand, or puts one around it (`boxes`)."""
+    """Whether an op takes a box out of its operand, or puts one around it."""
     is_box = value.opcode == "slice" or value.opcode == "pad"
     return is_box and is_movement(value)
 

@@ -12,10 +12,15 @@ as the right side of the first product. For each block of keys a unit then
 
 The stores take the sums at the end. Products run in the micro-kernels that contractions have, those
 of the library where it has them. Keys that a mask leaves out for all rows of a unit
-(`kernel.attention.bounds`) are not multiplied.
+(`kernel.attention.schedule`) are not multiplied.
 
-Invariant: a unit writes its own rows of the results and nothing else; blocks of keys come in order,
-so that results are the same for every number of threads.
+With a mask of positions, a first phase asks whether all values of a batch element are finite.
+`void k_finite(ptr env, i64 batch)` writes 0 to the batch element's word of scratch if they are. If
+so, keys that no row sees are left out; else they are multiplied, since 0 times infinity is NaN.
+
+Invariant: a unit writes its own rows of the results, a chunk of the first phase its word, and
+nothing else; blocks of keys come in order, so that results are the same for every number of
+threads.
 """
 
 from __future__ import annotations
@@ -23,17 +28,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ingot.cpu.emit.attention.finite import FLAG_BYTES, emit_finite_check
 from ingot.cpu.emit.attention.rows import Rows, Tiles
 from ingot.cpu.emit.contraction.microkernel import Matrix
-from ingot.cpu.emit.contraction.packing import Packer, Panels, Span, cell_type
+from ingot.cpu.emit.contraction.packing import Packer, Panels, Span, cell_type, lane_mask
 from ingot.cpu.emit.contraction.register_blocks import RegisterBlocks
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, for_units, open_kernel, scratch_of
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
-from ingot.kernel.attention.bounds import least_seen
-from ingot.kernel.attention.schedule import AttentionSchedule
+from ingot.kernel.attention.schedule import AttentionSchedule, least_seen
 from ingot.kernel.contraction.micro_blocks import MicroBlock
 from ingot.kernel.contraction.operands import stride
 from ingot.kernel.expr import Expr
@@ -42,6 +45,7 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.target import TargetSpec
+from ingot.llvm.types import vector
 from ingot.llvm.values import Value
 from ingot.support.records import replace
 
@@ -266,3 +270,44 @@ class UnitEmitter:
                 run(whole, block)
 
         f.for_range(rows[1], row_block, start=rows[0], step=widest.rows)
+
+
+FLAG_BYTES = 8
+"""Bytes of scratch for each batch element."""
+
+
+def emit_finite_check(
+    module: ModuleBuilder,
+    symbol: str,
+    kernel: AttentionKernel,
+    schedule: AttentionSchedule,
+    target: TargetSpec,
+) -> None:
+    """Emit the function of the phase into `module`."""
+    count, lanes = len(kernel.buffers), schedule.lanes
+    f, emitter, batch = open_kernel(module, symbol, count, kernel.symbols, target.has_fma)
+    packer = Packer(emitter, kernel.accumulate, lanes)
+    wide = vector(packer.cell, lanes)
+    emitter.names[kernel.batch.name] = 0 if kernel.batch.extent == 1 else batch
+    width = kernel.e.known_extent
+    span, whole = Span(kernel.e.name, 0, width), width // lanes * lanes
+
+    def key(number: Value, carried: list[Value]) -> list[Value]:
+        emitter.names[kernel.n.name] = number
+
+        def part(column: IndexValue, total: Value, mask: Value | None) -> Value:
+            value = packer.evaluate(kernel.values, span, column, lanes, mask)
+            none = f.mul(value, f.zero(wide))
+            return f.add(total, none if mask is None else f.select(mask, none, f.zero(wide)))
+
+        found = f.loop(0, whole, lanes, carried, lambda column, held: [part(column, held[0], None)])
+        if whole < width:
+            found = [part(whole, found[0], lane_mask(f, width - whole, lanes))]
+        return found
+
+    keys = emitter.index(kernel.n.extent)
+    (total,) = f.loop(0, keys, 1, [f.zero(wide)], key)
+    differs = f.reduce("or", f.fcmp("une", total, f.zero(wide)))
+    where = f.gep(scratch_of(f, count), batch, lt.I64)
+    f.store(f.zext(differs, lt.I64), where, FLAG_BYTES)
+    f.ret()

@@ -4,7 +4,7 @@
 Rows (m) and depth (k) are products of axes (`kernel.ir.Patches`). The innermost axes are walked in
 segments, in which the outer ones stand still; lanes run along whichever innermost axis the input's
 memory does. Masks (padding, gaps) are part of the lhs expression, so gaps are packed as zeros; a
-segment that meets none is copied without masks (`kernel.elemental.convolution_interior`).
+segment that meets none is copied without masks (`kernel.elemental.convolution_index`).
 
 Along k, row i starts at `buffer[i * step]`; along m, element (i, k) lies at `buffer[k * step + i]`.
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from ingot.cpu.emit.contraction.packing import Packer, Span, lane_mask
 from ingot.emit.values.indices import IndexValue
 from ingot.kernel.contraction.operands import is_plain, stride
-from ingot.kernel.elemental.convolution_interior import Bound, interior
+from ingot.kernel.elemental.convolution_index import Bound, interior
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, Patches
 from ingot.llvm.types import vector

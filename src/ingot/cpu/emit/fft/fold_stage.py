@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking half-length transforms apart, or packing them, between two areas of memory.
+"""Real transforms of even length: half-length transforms are taken apart, or packed.
 
-Used where a real sequence is not brought into a tile. Vectors hold neighbouring elements of one
-sequence; the mirrored ones are read backwards. For long sequences this is a phase of its own, in
-which root w^k is the product of element k // `FINE` of the table `high` and k % `FINE` of `low`
-(which goes on for a vector beyond `FINE`); for sequences that fit a chunk's memory it is a step.
+In a tile a step does it (`unpack_tile`, `pack_tile`). Between two areas of memory it is done where
+a real sequence is not brought into a tile. Vectors hold neighbouring elements of one sequence; the
+mirrored ones are read backwards. For long sequences this is a phase of its own, in which root w^k
+is the product of element k // `FINE` of the table `high` and k % `FINE` of `low` (which goes on for
+a vector beyond `FINE`); for sequences that fit a chunk's memory it is a step. The formulas are
+those of `emit.fft.butterflies`.
 """
 
 from __future__ import annotations
@@ -12,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import product
 
-from ingot.cpu.emit.fft.sides import interleave, separate
+from ingot.cpu.emit.fft.sides import Tile, interleave, separate
 from ingot.cpu.emit.fft.stages import MAX_STAGES, Env, area
-from ingot.emit.fft.butterflies import Complex, ComplexMath
-from ingot.emit.fft.fold import packed, unpacked
+from ingot.emit.fft.butterflies import Complex, ComplexMath, packed, unpacked
 from ingot.emit.values.indices import IndexValue
 from ingot.kernel.fft.build import FINE, FOLD_BLOCK
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -196,3 +197,72 @@ class _Fold:
     def _store(self, m: ComplexMath, index: IndexValue, value: Complex) -> None:
         at = m.f.gep(self.target, m.f.imul(index, 2 * m.type.element.bytes))
         m.f.store(interleave(m, value), at)
+
+
+def unpack_tile(m: ComplexMath, half: Value, table: Value, source: Tile, target: Tile) -> None:
+    """Write the `half` + 1 elements of the spectrum of a real signal to `target`.
+
+    Args:
+        m: emits complex arithmetic.
+        half: elements of `source`, the transform of half the length.
+        table: address of the twiddles, as `fold_twiddles` makes them.
+        source: the transform Z.
+        target: where the spectrum X is written; it does not overlap `source`.
+    """
+    f = m.f
+
+    def at(k: IndexValue, index: IndexValue, mirror: IndexValue) -> None:
+        twiddle = m.constant(table, k)
+        target.store(k, unpacked(m, source.load(index), source.load(mirror), twiddle))
+
+    at(0, 0, 0)
+    at(half, 0, 0)
+    f.for_range(half, lambda k: at(k, k, f.isub(half, k)), start=1)
+
+
+def pack_tile(m: ComplexMath, half: Value, table: Value, source: Tile, target: Tile) -> None:
+    """Write the `half` elements to be transformed to `target`, real and imaginary parts swapped.
+
+    Args:
+        m: emits complex arithmetic.
+        half: elements of `target`.
+        table: address of the twiddles, as `fold_twiddles` makes them for an inverse.
+        source: the `half` + 1 elements of the spectrum X.
+        target: where Z is written; it does not overlap `source`.
+    """
+    f = m.f
+
+    def real(value: Complex) -> Complex:
+        # The first and last elements of a real signal's spectrum are real: their imaginary
+        # parts are ignored.
+        return Complex(value.re, f.zero(m.type))
+
+    first = packed(m, real(source.load(0)), real(source.load(half)), m.constant(table, 0))
+    target.store(0, _swapped(first))
+
+    def at(k: Value) -> None:
+        mirrored = source.load(f.isub(half, k))
+        value = packed(m, source.load(k), mirrored, m.constant(table, k))
+        target.store(k, _swapped(value))
+
+    f.for_range(half, at, start=1)
+
+
+def extend_tile(m: ComplexMath, length: Value, tile: Tile) -> None:
+    """Fill the second half of a real signal's spectrum, in place; swap the parts of all of it.
+
+    `m` emits complex arithmetic; `tile` has `length` elements, of which length/2 + 1 are given.
+    """
+    f = m.f
+    tile.store(0, _swapped(Complex(tile.load(0).re, f.zero(m.type))))
+
+    def mirror(k: Value) -> None:
+        value = tile.load(k)
+        tile.store(k, _swapped(value))
+        tile.store(f.isub(length, k), _swapped(m.conj(value)))
+
+    f.for_range(f.iadd(f.idiv(length, 2), 1), mirror, start=1)
+
+
+def _swapped(value: Complex) -> Complex:
+    return Complex(value.im, value.re)

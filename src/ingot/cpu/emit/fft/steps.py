@@ -15,8 +15,7 @@ from collections.abc import Callable
 from dataclasses import field
 
 from ingot.artifact.abi import SLOT_BYTES
-from ingot.cpu.emit.fft.fold import extend_tile, pack_tile, unpack_tile
-from ingot.cpu.emit.fft.fold_stage import emit_sequence_fold
+from ingot.cpu.emit.fft.fold_stage import emit_sequence_fold, extend_tile, pack_tile, unpack_tile
 from ingot.cpu.emit.fft.sides import Columns, Grid, HalfColumns, Rows, Tile
 from ingot.cpu.emit.fft.squares import Squares
 from ingot.emit.fft.butterflies import Complex, ComplexMath, butterfly

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import groupby
 
-from ingot.emit.loop.body import LoopEmitter, Strip
-from ingot.emit.loop.copies import copy_runs
+from ingot.emit.loop.body import LoopEmitter, Strip, copy_runs
 from ingot.emit.loop.gather_indices import carrying_nothing
 from ingot.emit.values.indices import IndexValue
 from ingot.kernel.ir import Axis, LoopKernel

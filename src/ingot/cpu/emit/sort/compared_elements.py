@@ -14,8 +14,8 @@ from ingot.emit.values.types import memory_type, widen
 from ingot.emit.values.values import ValueEmitter, combine
 from ingot.hlo.dtype import DType
 from ingot.kernel.expr import Expr
-from ingot.kernel.fingerprint import fingerprint
 from ingot.kernel.ir import Buffer, Combiner, SortKernel
+from ingot.kernel.text import fingerprint
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.values import Value

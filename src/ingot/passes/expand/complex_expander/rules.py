@@ -3,6 +3,13 @@
 
 A rule gets the `Site` of an instruction with complex operands or result and returns the split value
 of the result. Ops without a rule are borders: they keep their complex operands and results.
+
+Some products of complex matrices stay complex, as the library has drivers for them. A driver packs
+the right operand, so a product must be large enough for packing to pay. Others become four products
+of parts.
+
+Invariant: a product that stays has a driver: its sizes are known, its operands and result are of
+one type, and fusion leaves its operands in memory (`passes.fusion.legality`).
 """
 
 from __future__ import annotations
@@ -11,9 +18,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ingot.hlo.builder import Builder
+from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import set_called
+from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.complex_expander.calls import Versions
 from ingot.passes.expand.complex_expander.functions import (
@@ -24,7 +33,6 @@ from ingot.passes.expand.complex_expander.functions import (
     clamp,
 )
 from ingot.passes.expand.complex_expander.numbers import Complex, Formula, Real
-from ingot.passes.expand.complex_expander.products import stays_complex
 from ingot.passes.expand.complex_expander.split_values import (
     Group,
     Pair,
@@ -35,6 +43,38 @@ from ingot.passes.expand.complex_expander.split_values import (
     split_shape,
 )
 from ingot.support.records import record, replace
+
+SMALLEST = 1 << 15
+"""Complex multiplications from which packing the right operand pays."""
+
+FEWEST_ROWS, FEWEST_COLUMNS = 8, 4
+"""Rows and columns of the product, likewise."""
+
+
+def stays_complex(instruction: Instruction) -> bool:
+    """Whether an op on complex numbers is a product that the library runs."""
+    if instruction.opcode != "dot" or not instruction.shape.dtype.is_complex:
+        return False
+    given = instruction.as_(DotAttributes)
+    left, right = (operand.shape for operand in instruction.operands)
+    if not left.dtype is right.dtype is instruction.shape.dtype:
+        return False
+    rows = product(left.dims[dim] for dim in given.lhs_free_dims(left.rank))
+    columns = product(right.dims[dim] for dim in given.rhs_free_dims(right.rank))
+    steps = product(left.dims[dim] for dim in given.lhs_contracting_dims)
+    total = product(instruction.shape.dims) * steps
+    if isinstance(total, Dim) or not given.lhs_contracting_dims:
+        return False
+    return (
+        _is_at_least(rows, FEWEST_ROWS)
+        and _is_at_least(columns, FEWEST_COLUMNS)
+        and (total >= SMALLEST)
+    )
+
+
+def _is_at_least(size: int | Dim, least: int) -> bool:
+    return isinstance(size, int) and size >= least
+
 
 MOVES = ops_with(Trait.SHAPING, also=("copy", "dynamic-update-slice", "gather", "select"))
 """Ops that act on each part separately and unchanged."""

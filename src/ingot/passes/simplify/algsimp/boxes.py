@@ -8,25 +8,24 @@ from ingot.hlo.dtype import greatest
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pattern import m, splat_of
-from ingot.hlo.rewrite.rule import RuleBuilder, rule
-from ingot.passes.simplify.algsimp.helpers import dimensions_of, x, y
+from ingot.hlo.rewrite.rule import RuleBuilder, identity, rule
+from ingot.passes.simplify.algsimp.helpers import dimensions_of, keeps_dims, x, y
 
-
-@rule(
-    m.slice(x, where=lambda i: i.shape.dims == i.operands[0].shape.dims),
-    example="x = f32[4,5] parameter(0)\nROOT a = f32[4,5] slice(x), slice={[0:4], [0:5]}",
+SAME = (
+    identity(
+        "slice_identity: slice(x) => x where nothing is cut off",
+        m.slice(x, where=keeps_dims),
+        x,
+        example="a = f32[4,5] slice(f32[4,5] x), slice={[0:4], [0:5]}",
+    ),
 )
-def slice_identity(x: Instruction) -> Instruction:
-    """slice(x) => x where nothing is cut off"""
-    return x
 
 
 @rule(
     m.slice(m.slice(x, name="inner")),
     example="""
-        x = f32[40] parameter(0)
-        a = f32[12] slice(x), slice={[2:38:3]}
-        ROOT b = f32[4] slice(a), slice={[1:9:2]}""",
+        a = f32[12] slice(f32[40] x), slice={[2:38:3]}
+        b = f32[4] slice(a), slice={[1:9:2]}""",
 )
 def slice_slice(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
@@ -51,9 +50,8 @@ def slice_slice(
 @rule(
     m.slice(m.broadcast(x, name="inner")),
     example="""
-        x = f32[8] parameter(0)
-        a = f32[5,8] broadcast(x), dimensions={1}
-        ROOT b = f32[2,3] slice(a), slice={[1:3], [2:5]}""",
+        a = f32[5,8] broadcast(f32[8] x), dimensions={1}
+        b = f32[2,3] slice(a), slice={[1:3], [2:5]}""",
 )
 def slice_of_broadcast(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
@@ -69,10 +67,8 @@ def slice_of_broadcast(
 @rule(
     m.slice(m.pad(x, y, name="inner")),
     example="""
-        x = f32[4,6] parameter(0)
-        y = f32[] parameter(1)
-        a = f32[7,9] pad(x, y), padding=1_2x3_0
-        ROOT b = f32[2,6] slice(a), slice={[2:4], [3:9]}""",
+        a = f32[7,9] pad(f32[4,6] x, f32[] y), padding=1_2x3_0
+        b = f32[2,6] slice(a), slice={[2:4], [3:9]}""",
 )
 def slice_of_pad(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
@@ -126,10 +122,8 @@ def _slice_of_part(
 @rule(
     m.slice(m.concatenate(..., name="inner")),
     example="""
-        x = f32[4,2] parameter(0)
-        y = f32[4,3] parameter(1)
-        a = f32[4,5] concatenate(x, y), dimensions={1}
-        ROOT b = f32[4,2] slice(a), slice={[0:4], [3:5]}""",
+        a = f32[4,5] concatenate(f32[4,2] x, f32[4,3] y), dimensions={1}
+        b = f32[4,2] slice(a), slice={[0:4], [3:5]}""",
 )
 def slice_of_concatenate(
     root: Instruction, inner: Instruction, build: RuleBuilder
@@ -153,11 +147,9 @@ def _splits_last(reshape: Instruction) -> bool:
 @rule(
     m.slice(m.reshape(m.concatenate(..., name="joined"), where=_splits_last)),
     example="""
-        x = f32[4,6] parameter(0)
-        y = f32[4,9] parameter(1)
-        a = f32[4,15] concatenate(x, y), dimensions={1}
+        a = f32[4,15] concatenate(f32[4,6] x, f32[4,9] y), dimensions={1}
         b = f32[4,5,3] reshape(a)
-        ROOT c = f32[4,2,3] slice(b), slice={[0:4], [3:5], [0:3]}""",
+        c = f32[4,2,3] slice(b), slice={[0:4], [3:5], [0:3]}""",
 )
 def slice_of_joined_rows(
     root: Instruction, joined: Instruction, build: RuleBuilder
@@ -181,11 +173,8 @@ def slice_of_joined_rows(
 
 
 @rule(
-    m.dynamic_slice(..., where=lambda i: i.shape.dims == i.operands[0].shape.dims),
-    example="""
-        x = f32[4] parameter(0)
-        i = s32[] parameter(1)
-        ROOT a = f32[4] dynamic-slice(x, i), dynamic_slice_sizes={4}""",
+    m.dynamic_slice(..., where=keeps_dims),
+    example="a = f32[4] dynamic-slice(f32[4] x, s32[] i), dynamic_slice_sizes={4}",
 )
 def dynamic_slice_whole(root: Instruction) -> Instruction:
     """dynamic-slice(x) => x where all of x is taken: every index is clamped to 0"""
@@ -205,10 +194,9 @@ def _clamped(index: Instruction, size: int | Dim, whole: int | Dim) -> int | Non
 @rule(
     m.dynamic_slice(...),
     example="""
-        x = f32[4,6] parameter(0)
         i = s32[] constant(3)
         j = s32[] constant(-1)
-        ROOT a = f32[2,3] dynamic-slice(x, i, j), dynamic_slice_sizes={2,3}""",
+        a = f32[2,3] dynamic-slice(f32[4,6] x, i, j), dynamic_slice_sizes={2,3}""",
 )
 def dynamic_slice_constant(root: Instruction, build: RuleBuilder) -> Instruction | None:
     """dynamic-slice(x, constants) => slice(x)"""
@@ -225,10 +213,8 @@ def dynamic_slice_constant(root: Instruction, build: RuleBuilder) -> Instruction
 @rule(
     m.dynamic_slice(...),
     example="""
-        x = f32[] parameter(0)
-        a = f32[6] broadcast(x), dimensions={}
-        i = s32[] parameter(1)
-        ROOT b = f32[3] dynamic-slice(a, i), dynamic_slice_sizes={3}""",
+        a = f32[6] broadcast(f32[] x), dimensions={}
+        b = f32[3] dynamic-slice(a, s32[] i), dynamic_slice_sizes={3}""",
 )
 def dynamic_slice_of_broadcast(root: Instruction, build: RuleBuilder) -> Instruction | None:
     """dynamic-slice(broadcast(x)) => broadcast(dynamic-slice(x)), of dimensions that x has"""
@@ -248,9 +234,7 @@ def dynamic_slice_of_broadcast(root: Instruction, build: RuleBuilder) -> Instruc
     m.dynamic_slice(...),
     example="""
         a = s32[6,20] iota(), iota_dimension=0
-        i = s32[] parameter(0)
-        j = s32[] parameter(1)
-        ROOT b = s32[1,20] dynamic-slice(a, i, j), dynamic_slice_sizes={1,20}""",
+        b = s32[1,20] dynamic-slice(a, s32[] i, s32[] j), dynamic_slice_sizes={1,20}""",
 )
 def dynamic_slice_of_iota(root: Instruction, build: RuleBuilder) -> Instruction | None:
     """dynamic-slice(iota) => broadcast(index), held inside, where one number is taken"""
@@ -269,11 +253,8 @@ def dynamic_slice_of_iota(root: Instruction, build: RuleBuilder) -> Instruction 
 @rule(
     m.dynamic_slice(...),
     example="""
-        x = f32[6] parameter(0)
-        u = f32[2] parameter(1)
-        i = s32[] parameter(2)
-        a = f32[6] dynamic-update-slice(x, u, i)
-        ROOT b = f32[2] dynamic-slice(a, i), dynamic_slice_sizes={2}""",
+        a = f32[6] dynamic-update-slice(f32[6] x, f32[2] u, s32[] i)
+        b = f32[2] dynamic-slice(a, i), dynamic_slice_sizes={2}""",
 )
 def dynamic_slice_of_update(root: Instruction) -> Instruction | None:
     """dynamic-slice(dynamic-update-slice(x, u, i), i) => u"""
@@ -286,11 +267,7 @@ def dynamic_slice_of_update(root: Instruction) -> Instruction | None:
 
 @rule(
     m.dynamic_update_slice(..., where=lambda i: i.operands[1].shape.dims == i.shape.dims),
-    example="""
-        x = f32[4] parameter(0)
-        u = f32[4] parameter(1)
-        i = s32[] parameter(2)
-        ROOT a = f32[4] dynamic-update-slice(x, u, i)""",
+    example="a = f32[4] dynamic-update-slice(f32[4] x, f32[4] u, s32[] i)",
 )
 def dynamic_update_slice_whole(root: Instruction) -> Instruction:
     """dynamic-update-slice(x, u) => u where all of x is replaced"""
@@ -300,10 +277,8 @@ def dynamic_update_slice_whole(root: Instruction) -> Instruction:
 @rule(
     m.dynamic_update_slice(...),
     example="""
-        x = f32[6] parameter(0)
-        i = s32[] parameter(1)
-        u = f32[2] dynamic-slice(x, i), dynamic_slice_sizes={2}
-        ROOT a = f32[6] dynamic-update-slice(x, u, i)""",
+        u = f32[2] dynamic-slice(f32[6] x, s32[] i), dynamic_slice_sizes={2}
+        a = f32[6] dynamic-update-slice(x, u, i)""",
 )
 def dynamic_update_slice_of_slice(root: Instruction) -> Instruction | None:
     """dynamic-update-slice(x, dynamic-slice(x, i), i) => x"""
@@ -317,14 +292,11 @@ def dynamic_update_slice_of_slice(root: Instruction) -> Instruction | None:
     m.add(...),
     fp=Fp.SIGNED_ZERO,
     example="""
-        s = (f32[6]) parameter(0)
-        x = f32[6] get-tuple-element(s), index=0
-        u = f32[2] parameter(1)
-        i = s32[] parameter(2)
+        x = f32[6] get-tuple-element((f32[6]) s), index=0
         zero = f32[] constant(0)
         zeros = f32[6] broadcast(zero), dimensions={}
-        a = f32[6] dynamic-update-slice(zeros, u, i)
-        ROOT b = f32[6] add(x, a)""",
+        a = f32[6] dynamic-update-slice(zeros, f32[2] u, s32[] i)
+        b = f32[6] add(x, a)""",
 )
 def add_update_of_zeros(root: Instruction, build: RuleBuilder) -> Instruction | None:
     """x + dynamic-update-slice(0, u, i) => x updated by x[i] + u, of the state of a loop"""
@@ -341,7 +313,7 @@ def add_update_of_zeros(root: Instruction, build: RuleBuilder) -> Instruction | 
 
 @rule(
     m.reverse(x),
-    example="x = f32[1,4] parameter(0)\nROOT a = f32[1,4] reverse(x), dimensions={0}",
+    example="a = f32[1,4] reverse(f32[1,4] x), dimensions={0}",
 )
 def reverse_of_ones(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction | None:
     """reverse of a dimension of size 1, or of none => x"""
@@ -355,9 +327,8 @@ def reverse_of_ones(root: Instruction, x: Instruction, build: RuleBuilder) -> In
 @rule(
     m.reverse(m.reverse(x, name="inner")),
     example="""
-        x = f32[2,4] parameter(0)
-        a = f32[2,4] reverse(x), dimensions={0}
-        ROOT b = f32[2,4] reverse(a), dimensions={0,1}""",
+        a = f32[2,4] reverse(f32[2,4] x), dimensions={0}
+        b = f32[2,4] reverse(a), dimensions={0,1}""",
 )
 def reverse_reverse(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
@@ -370,9 +341,8 @@ def reverse_reverse(
 @rule(
     m.reverse(m.broadcast(x, name="inner")),
     example="""
-        x = f32[4] parameter(0)
-        a = f32[2,4] broadcast(x), dimensions={1}
-        ROOT b = f32[2,4] reverse(a), dimensions={0,1}""",
+        a = f32[2,4] broadcast(f32[4] x), dimensions={1}
+        b = f32[2,4] reverse(a), dimensions={0,1}""",
 )
 def reverse_of_broadcast(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder

@@ -1,22 +1,133 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of compare and select: results that are known."""
+"""Rules of compare and select: results that are known, some from the ranges of integers.
+
+`range_of` says between which numbers the elements of an integer instruction lie, as far as its
+operands tell. Invariant: a value that may wrap has the whole range of its type.
+"""
 
 from __future__ import annotations
 
-from ingot.hlo.dtype import PRED
+from collections.abc import Callable, Mapping
+
+from ingot.hlo.dtype import PRED, greatest, least
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.elementwise import HOLDS, INVERSE, SWAPPED
 from ingot.hlo.rewrite.pattern import capture, const, m, splat_of
-from ingot.hlo.rewrite.rule import RuleBuilder, rule
+from ingot.hlo.rewrite.rule import RuleBuilder, identity, rule
 from ingot.passes.simplify.algsimp.conversions import is_lossless
 from ingot.passes.simplify.algsimp.helpers import (
     is_bits,
     is_float,
     is_integer,
+    is_pred,
+    of,
     x,
     y,
 )
-from ingot.passes.simplify.algsimp.ranges import range_of
+
+Range = tuple[int, int]
+"""The least and the greatest number."""
+
+DEPTH = 8
+"""Depth of operands that are searched; an op of several operands counts twice. The comparison of
+`x[jnp.clip(i, 0, 9) + 1]` is six deep."""
+
+
+def range_of(instruction: Instruction, depth: int = DEPTH) -> Range:
+    """Return the range of an instruction of integers or pred; its type's where no more is known."""
+    element = instruction.shape.dtype
+    whole = (0, 1) if element is PRED else (int(least(element)), int(greatest(element)))
+    value = splat_of(instruction)
+    if value is not None:
+        return int(value), int(value)
+    rule = _RULES.get(instruction.opcode) if depth > 0 else None
+    low, high = whole if rule is None else rule(instruction, depth - 1)
+    return (low, high) if whole[0] <= low <= high <= whole[1] else whole
+
+
+def _maximum(root: Instruction, depth: int) -> Range:
+    (a, b), (c, d) = _of_operands(root, depth)
+    return max(a, c), max(b, d)
+
+
+def _minimum(root: Instruction, depth: int) -> Range:
+    (a, b), (c, d) = _of_operands(root, depth)
+    return min(a, c), min(b, d)
+
+
+def _clamp(root: Instruction, depth: int) -> Range:
+    least_, given, most = _of_operands(root, depth)
+    low, high = (min(max(given[at], least_[at]), most[at]) for at in (0, 1))
+    return low, high
+
+
+def _add(root: Instruction, depth: int) -> Range:
+    (a, b), (c, d) = _of_operands(root, depth)
+    return a + c, b + d
+
+
+def _subtract(root: Instruction, depth: int) -> Range:
+    (a, b), (c, d) = _of_operands(root, depth)
+    return a - d, b - c
+
+
+def _and(root: Instruction, depth: int) -> Range:
+    """Return the range of bits that both have: no more than one that is not negative."""
+    sides = [side for side in _of_operands(root, depth) if side[0] >= 0]
+    return (0, min(high for _, high in sides)) if sides else UNKNOWN
+
+
+def _remainder(root: Instruction, depth: int) -> Range:
+    """Return the range of a remainder, which has the dividend's sign."""
+    (low, high), (least_, most) = _of_operands(root, depth)
+    if least_ <= 0:
+        return UNKNOWN
+    return max(min(low, 0), 1 - most), min(max(high, 0), most - 1)
+
+
+def _iota(root: Instruction, depth: int) -> Range:
+    del depth
+    along: int = root.attributes.iota_dimension
+    extent = root.shape.dims[along]
+    return (0, max(0, extent - 1)) if isinstance(extent, int) else UNKNOWN
+
+
+def _convert(root: Instruction, depth: int) -> Range:
+    element = root.operands[0].shape.dtype
+    is_known = element.is_integer or element is PRED
+    return range_of(root.operands[0], depth) if is_known else UNKNOWN
+
+
+def _first(root: Instruction, depth: int) -> Range:
+    return range_of(root.operands[0], depth)
+
+
+def _of_operands(root: Instruction, depth: int) -> list[Range]:
+    """Return the ranges of operands, searched less deep, so that the search stays small."""
+    return [range_of(operand, depth - 1) for operand in root.operands]
+
+
+UNKNOWN: Range = (1, 0)
+"""No range: that of the type."""
+
+_RULES: Mapping[str, Callable[[Instruction, int], Range]] = {
+    "maximum": _maximum,
+    "minimum": _minimum,
+    "clamp": _clamp,
+    "add": _add,
+    "subtract": _subtract,
+    "and": _and,
+    "remainder": _remainder,
+    "iota": _iota,
+    "convert": _convert,
+    "broadcast": _first,
+    "reshape": _first,
+    "transpose": _first,
+    "slice": _first,
+    "reverse": _first,
+}
+"""How the range of each op follows from those of its operands."""
+
 
 p = capture("p")
 
@@ -25,48 +136,23 @@ def _ieee(instruction: Instruction) -> bool:
     return instruction.attributes.type != "TOTALORDER"
 
 
-def _operand_is_bits(instruction: Instruction) -> bool:
-    return is_bits(instruction.operands[0])
-
-
-def _operand_is_integer(instruction: Instruction) -> bool:
-    return is_integer(instruction.operands[0])
-
-
-def _operand_is_pred(instruction: Instruction) -> bool:
-    return instruction.operands[0].shape.dtype is PRED
-
-
-_EXAMPLE_SELF = """
-    x = s32[4] parameter(0)
-    ROOT r = pred[4] compare(x, x), direction=GE"""
-
-
-@rule(m.compare(x, x, where=_operand_is_bits), example=_EXAMPLE_SELF)
+@rule(m.compare(x, x, where=of(is_bits)))
 def compare_self(root: Instruction, build: RuleBuilder) -> Instruction:
     """x <= x => true, x < x => false, on integers"""
     return build.full(root.attributes.direction in ("EQ", "GE", "LE"), root.shape)
 
 
-@rule(
-    m.compare(x, x, where=lambda i: _ieee(i) and i.attributes.direction in ("LT", "GT")),
-    example="""
-        x = f32[4] parameter(0)
-        ROOT r = pred[4] compare(x, x), direction=LT""",
+# For NaN too.
+SELF = (
+    identity(
+        "less_than_self: x < x => false",
+        m.compare(x, x, where=lambda i: _ieee(i) and i.attributes.direction in ("LT", "GT")),
+        const(False),
+    ),
 )
-def less_than_self(root: Instruction, build: RuleBuilder) -> Instruction:
-    """x < x => false, for NaN too"""
-    return build.full(False, root.shape)
 
 
-@rule(
-    m.compare(const(name="c"), x),
-    example="""
-        c = f32[] constant(2)
-        b = f32[4] broadcast(c), dimensions={}
-        x = f32[4] parameter(0)
-        ROOT r = pred[4] compare(b, x), direction=LT""",
-)
+@rule(m.compare(const(name="c"), x))
 def compare_constant_left(
     root: Instruction, c: Instruction, x: Instruction, build: RuleBuilder
 ) -> Instruction | None:
@@ -78,32 +164,23 @@ def compare_constant_left(
 
 
 @rule(
-    m.compare(x, const(name="c"), where=_operand_is_integer),
+    m.compare(x, const(name="c"), where=of(is_integer)),
     example=(
         """
-        x = u32[4] parameter(0)
-        c = u32[] constant(0)
-        b = u32[4] broadcast(c), dimensions={}
-        ROOT r = pred[4] compare(x, b), direction=LT""",
+        c = s32[4] constant({2, 2, 2, 2})
+        m = s32[4] maximum(s32[4] x, c)
+        r = pred[4] compare(m, c), direction=LT""",
         """
-        x = s32[4] parameter(0)
-        c = s32[] constant(2)
-        b = s32[4] broadcast(c), dimensions={}
-        m = s32[4] maximum(x, b)
-        ROOT r = pred[4] compare(m, b), direction=LT""",
-        """
-        x = s32[] parameter(0)
         low = s32[] constant(0)
         high = s32[] constant(4)
         c = s32[] constant(5)
-        m = s32[] clamp(low, x, high)
-        ROOT r = pred[] compare(m, c), direction=LT""",
+        m = s32[] clamp(low, s32[] x, high)
+        r = pred[] compare(m, c), direction=LT""",
         """
         x = s32[5] iota(), iota_dimension=0
-        c = s32[] constant(-1)
-        b = s32[5] broadcast(c), dimensions={}
-        a = s32[5] subtract(x, b)
-        ROOT r = pred[5] compare(a, b), direction=EQ""",
+        c = s32[5] constant({-1, -1, -1, -1, -1})
+        a = s32[5] subtract(x, c)
+        r = pred[5] compare(a, c), direction=EQ""",
     ),
 )
 def compare_in_range(
@@ -125,14 +202,7 @@ def _equality(instruction: Instruction) -> bool:
     return instruction.attributes.direction in ("EQ", "NE")
 
 
-@rule(
-    m.compare(x, const(name="c"), where=lambda i: _operand_is_pred(i) and _equality(i)),
-    example="""
-        x = pred[4] parameter(0)
-        c = pred[] constant(false)
-        b = pred[4] broadcast(c), dimensions={}
-        ROOT r = pred[4] compare(x, b), direction=EQ""",
-)
+@rule(m.compare(x, const(name="c"), where=lambda i: is_pred(i.operands[0]) and _equality(i)))
 def compare_pred(
     root: Instruction, x: Instruction, c: Instruction, build: RuleBuilder
 ) -> Instruction:
@@ -141,13 +211,11 @@ def compare_pred(
 
 
 @rule(
-    m.compare(m.convert(x, where=_operand_is_pred), const(0, name="c"), where=_equality),
+    m.compare(m.convert(x, where=of(is_pred)), const(0, name="c"), where=_equality),
     example="""
-        x = pred[4] parameter(0)
-        a = f32[4] convert(x)
-        c = f32[] constant(0)
-        b = f32[4] broadcast(c), dimensions={}
-        ROOT r = pred[4] compare(a, b), direction=NE""",
+        a = f32[4] convert(pred[4] x)
+        c = f32[4] constant({0, 0, 0, 0})
+        r = pred[4] compare(a, c), direction=NE""",
 )
 def compare_converted_pred(
     root: Instruction, x: Instruction, c: Instruction, build: RuleBuilder
@@ -163,11 +231,9 @@ def compare_converted_pred(
         where=lambda i: _equality(i) and _ieee(i),
     ),
     example="""
-        x = f8e5m2[4] parameter(0)
-        a = f32[4] convert(x)
-        c = f32[] constant(0)
-        b = f32[4] broadcast(c), dimensions={}
-        ROOT r = pred[4] compare(a, b), direction=NE""",
+        a = f32[4] convert(f8e5m2[4] x)
+        c = f32[4] constant({0, 0, 0, 0})
+        r = pred[4] compare(a, c), direction=NE""",
 )
 def compare_converted_zero(
     root: Instruction, x: Instruction, c: Instruction, build: RuleBuilder
@@ -187,14 +253,7 @@ def _same_or_not(
     return x if same else build.not_(x)
 
 
-@rule(
-    m.not_(m.compare(x, y, name="c")),
-    example="""
-        x = s32[4] parameter(0)
-        y = s32[4] parameter(1)
-        c = pred[4] compare(x, y), direction=LT
-        ROOT r = pred[4] not(c)""",
-)
+@rule(m.not_(m.compare(x, y, name="c")))
 def not_compare(
     c: Instruction, x: Instruction, y: Instruction, build: RuleBuilder
 ) -> Instruction | None:
@@ -211,75 +270,55 @@ def select_constant(p: Instruction, x: Instruction, y: Instruction) -> Instructi
     return x if splat_of(p) else y
 
 
-@rule(m.select(p, x, x))
-def select_same(x: Instruction) -> Instruction:
-    """select(p, x, x) => x"""
-    return x
-
-
-@rule(m.select(m.not_(p), x, y))
-def select_not(p: Instruction, x: Instruction, y: Instruction, build: RuleBuilder) -> Instruction:
-    """select(not p, x, y) => select(p, y, x)"""
-    return build.select(p, y, x)
-
-
 def _chooses_pred(instruction: Instruction) -> bool:
     """Whether the result is pred and the predicate has its shape (is no scalar for all of it)."""
     whole = instruction.operands[0].shape.dims == instruction.shape.dims
     return whole and instruction.shape.dtype is PRED
 
 
-@rule(m.select(p, const(True), const(False), where=_chooses_pred))
-def select_true_false(p: Instruction) -> Instruction:
-    """select(p, true, false) => p"""
-    return p
+true, false, w = const(True), const(False), capture("w")
 
-
-@rule(m.select(p, const(False), const(True), where=_chooses_pred))
-def select_false_true(p: Instruction, build: RuleBuilder) -> Instruction:
-    """select(p, false, true) => not p"""
-    return build.not_(p)
-
-
-@rule(m.select(p, x, const(False), where=_chooses_pred))
-def select_and(p: Instruction, x: Instruction, build: RuleBuilder) -> Instruction:
-    """select(p, x, false) => p and x"""
-    return build.and_(p, x)
-
-
-@rule(m.select(p, const(True), x, where=_chooses_pred))
-def select_or(p: Instruction, x: Instruction, build: RuleBuilder) -> Instruction:
-    """select(p, true, x) => p or x"""
-    return build.or_(p, x)
-
-
-@rule(m.select(p, m.select(p, x, capture("w")), y))
-def select_nested_true(
-    p: Instruction, x: Instruction, y: Instruction, build: RuleBuilder
-) -> Instruction:
-    """select(p, select(p, x, w), y) => select(p, x, y)"""
-    return build.select(p, x, y)
-
-
-@rule(m.select(p, x, m.select(p, capture("w"), y)))
-def select_nested_false(
-    p: Instruction, x: Instruction, y: Instruction, build: RuleBuilder
-) -> Instruction:
-    """select(p, x, select(p, w, y)) => select(p, x, y)"""
-    return build.select(p, x, y)
-
-
-_EXAMPLE_SELECT = """
-    x = s32[4] parameter(0)
-    y = s32[4] parameter(1)
-    c = pred[4] compare(x, y), direction=LT
-    ROOT r = s32[4] select(c, {})"""
-
-
-@rule(
-    m.select(m.compare(x, y, name="c"), x, y, where=is_integer),
-    example=_EXAMPLE_SELECT.format("x, y"),
+SELECTS = (
+    identity("select_same: select(p, x, x) => x", m.select(p, x, x), x),
+    identity(
+        "select_not: select(not p, x, y) => select(p, y, x)",
+        m.select(m.not_(p), x, y),
+        m.select(p, y, x),
+    ),
+    identity(
+        "select_true_false: select(p, true, false) => p",
+        m.select(p, true, false, where=_chooses_pred),
+        p,
+    ),
+    identity(
+        "select_false_true: select(p, false, true) => not p",
+        m.select(p, false, true, where=_chooses_pred),
+        m.not_(p),
+    ),
+    identity(
+        "select_and: select(p, x, false) => p and x",
+        m.select(p, x, false, where=_chooses_pred),
+        m.and_(p, x),
+    ),
+    identity(
+        "select_or: select(p, true, x) => p or x",
+        m.select(p, true, x, where=_chooses_pred),
+        m.or_(p, x),
+    ),
+    identity(
+        "select_nested_true: select(p, select(p, x, w), y) => select(p, x, y)",
+        m.select(p, m.select(p, x, w), y),
+        m.select(p, x, y),
+    ),
+    identity(
+        "select_nested_false: select(p, x, select(p, w, y)) => select(p, x, y)",
+        m.select(p, x, m.select(p, w, y)),
+        m.select(p, x, y),
+    ),
 )
+
+
+@rule(m.select(m.compare(x, y, name="c"), x, y, where=is_integer))
 def select_greater(
     c: Instruction, x: Instruction, y: Instruction, build: RuleBuilder
 ) -> Instruction | None:
@@ -287,10 +326,7 @@ def select_greater(
     return _extremum(c.attributes.direction, x, y, build)
 
 
-@rule(
-    m.select(m.compare(x, y, name="c"), y, x, where=is_integer),
-    example=_EXAMPLE_SELECT.format("y, x"),
-)
+@rule(m.select(m.compare(x, y, name="c"), y, x, where=is_integer))
 def select_lesser(
     c: Instruction, x: Instruction, y: Instruction, build: RuleBuilder
 ) -> Instruction | None:

@@ -9,9 +9,18 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Array
 from ingot.hlo.opdef import Trait, opcodes
 from ingot.hlo.rewrite.licence import Fp
-from ingot.hlo.rewrite.pattern import const, m, one_of, splat_of
-from ingot.hlo.rewrite.rule import RuleBuilder, rule
-from ingot.passes.simplify.algsimp.helpers import compute, is_integer, is_real, is_twice, x, y, z
+from ingot.hlo.rewrite.pattern import Op, const, m, one_of, splat_of
+from ingot.hlo.rewrite.rule import RuleBuilder, identity, rule
+from ingot.passes.simplify.algsimp.helpers import (
+    approximate,
+    compute,
+    is_integer,
+    is_real,
+    is_twice,
+    x,
+    y,
+    z,
+)
 
 _COMMUTATIVE = opcodes(lambda row: row.has(Trait.COMMUTATIVE) and row.has(Trait.ELEMENTWISE))
 _SUM_OR_PRODUCT = opcodes(lambda row: row.has(Trait.ASSOCIATIVE) and not row.has(Trait.EXACT))
@@ -33,15 +42,13 @@ def subtract_constant(x: Instruction, c: Instruction, build: RuleBuilder) -> Ins
     return build.add(x, build.full(compute("negate", c), c.shape))
 
 
-@rule(
-    one_of(
-        _SUM_OR_PRODUCT,
-        one_of(_SUM_OR_PRODUCT, x, const(name="a")),
-        const(name="b"),
-        where=is_twice,
-    ),
-    fp=Fp.REASSOCIATE,
-)
+def _meet(opcodes: tuple[str, ...]) -> Op:
+    """Return the pattern of an op on a constant and the same op on another constant."""
+    first = one_of(opcodes, x, const(name="a"))
+    return one_of(opcodes, first, const(name="b"), where=is_twice)
+
+
+@rule(_meet(_SUM_OR_PRODUCT), fp=Fp.REASSOCIATE)
 def constants_meet(
     root: Instruction, x: Instruction, a: Instruction, b: Instruction, build: RuleBuilder
 ) -> Instruction:
@@ -49,15 +56,7 @@ def constants_meet(
     return build.like(root, x, build.full(compute(root.opcode, a, b), b.shape))
 
 
-@rule(
-    one_of(
-        _LATTICE_OR_BITS,
-        one_of(_LATTICE_OR_BITS, x, const(name="a")),
-        const(name="b"),
-        where=is_twice,
-    ),
-    fp=Fp.SIGNED_ZERO,
-)
+@rule(_meet(_LATTICE_OR_BITS), fp=Fp.SIGNED_ZERO)
 def lattice_constants_meet(
     root: Instruction, x: Instruction, a: Instruction, b: Instruction, build: RuleBuilder
 ) -> Instruction:
@@ -65,32 +64,22 @@ def lattice_constants_meet(
     return build.like(root, x, build.full(compute(root.opcode, a, b), b.shape))
 
 
-@rule(
-    one_of(("add", "subtract"), m.multiply(x, z, once=True), m.multiply(y, z, once=True)),
-    fp=Fp.REASSOCIATE,
+_SUMS = ("add", "subtract")
+
+SUMS = (
+    approximate(
+        "distribute: x * z + y * z => (x + y) * z, likewise for -",
+        one_of(_SUMS, m.multiply(x, z, once=True), m.multiply(y, z, once=True)),
+        m.multiply(one_of(_SUMS, x, y), z),
+    ),
+    identity("add_back: (x - y) + y => x", m.add(m.subtract(x, y), y, where=is_integer), x),
+    identity("subtract_back: (x + y) - y => x", m.subtract(m.add(x, y), y, where=is_integer), x),
 )
-def distribute(
-    root: Instruction, x: Instruction, y: Instruction, z: Instruction, build: RuleBuilder
-) -> Instruction:
-    """x * z + y * z => (x + y) * z, likewise for -"""
-    return build.multiply(build.like(root, x, y), z)
-
-
-@rule(m.add(m.subtract(x, y), y, where=is_integer))
-def add_back(x: Instruction) -> Instruction:
-    """(x - y) + y => x on integers"""
-    return x
-
-
-@rule(m.subtract(m.add(x, y), y, where=is_integer))
-def subtract_back(x: Instruction) -> Instruction:
-    """(x + y) - y => x on integers"""
-    return x
 
 
 @rule(
     m.constant(name="c", where=lambda i: i.shape.rank > 0 and i.shape.is_static),
-    example="ROOT c = f32[4] constant({2, 2, 2, 2})",
+    example="c = f32[4] constant({2, 2, 2, 2})",
 )
 def splat_constant(c: Instruction, build: RuleBuilder) -> Instruction | None:
     """[v, v, ...] => broadcast(v): no memory, and other rules see the value"""
@@ -104,7 +93,7 @@ def splat_constant(c: Instruction, build: RuleBuilder) -> Instruction | None:
 
 @rule(
     m.constant(name="c", where=lambda i: i.shape.rank == 1 and is_integer(i)),
-    example="ROOT c = s32[4] constant({0, 1, 2, 3})",
+    example="c = s32[4] constant({0, 1, 2, 3})",
 )
 def iota_constant(c: Instruction, build: RuleBuilder) -> Instruction | None:
     """[0, 1, 2, ...] => iota"""

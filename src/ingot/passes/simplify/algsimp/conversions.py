@@ -6,7 +6,7 @@ from __future__ import annotations
 from ingot.hlo.dtype import PRED, DType, Kind
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import m
-from ingot.hlo.rewrite.rule import RuleBuilder, rule
+from ingot.hlo.rewrite.rule import RuleBuilder, identity, rule
 from ingot.passes.simplify.algsimp.helpers import x
 
 # Exponent bits of the IEEE-like types, whose range and special values nest.
@@ -38,26 +38,37 @@ def _saturates(middle: DType, target: DType) -> bool:
     return middle.is_float and target.is_integer
 
 
-@rule(
-    m.convert(x, where=lambda i: i.shape.dtype is i.operands[0].shape.dtype),
-    example="x = f32[4] parameter(0)\nROOT a = f32[4] convert(x)",
+def _keeps_type(instruction: Instruction) -> bool:
+    return instruction.shape.dtype is instruction.operands[0].shape.dtype
+
+
+# Copies that front ends make say nothing: buffers are decided later.
+SAME = (
+    identity(
+        "convert_same: convert<T>(x: T) => x",
+        m.convert(x, where=_keeps_type),
+        x,
+        example="r = f32[4] convert(f32[4] x)",
+    ),
+    identity(
+        "bitcast_convert_same: bitcast-convert<T>(x: T) => x",
+        m.bitcast_convert(x, where=_keeps_type),
+        x,
+        example="r = f32[4] bitcast-convert(f32[4] x)",
+    ),
+    identity("remove_copy: copy(x) => x", m.copy(x), x),
 )
-def convert_same(x: Instruction) -> Instruction:
-    """convert<T>(x: T) => x"""
-    return x
 
 
 @rule(
     m.convert(m.convert(x, name="inner")),
     example=(
         """
-        x = bf16[4] parameter(0)
-        a = f32[4] convert(x)
-        ROOT b = bf16[4] convert(a)""",
+        a = f32[4] convert(bf16[4] x)
+        b = bf16[4] convert(a)""",
         """
-        x = s8[4] parameter(0)
-        a = s32[4] convert(x)
-        ROOT b = u16[4] convert(a)""",
+        a = s32[4] convert(s8[4] x)
+        b = u16[4] convert(a)""",
     ),
 )
 def convert_convert(
@@ -73,20 +84,10 @@ def convert_convert(
 
 
 @rule(
-    m.bitcast_convert(x, where=lambda i: i.shape.dtype is i.operands[0].shape.dtype),
-    example="x = f32[4] parameter(0)\nROOT a = f32[4] bitcast-convert(x)",
-)
-def bitcast_convert_same(x: Instruction) -> Instruction:
-    """bitcast-convert<T>(x: T) => x"""
-    return x
-
-
-@rule(
     m.bitcast_convert(m.bitcast_convert(x, name="inner")),
     example="""
-        x = f32[4] parameter(0)
-        a = s32[4] bitcast-convert(x)
-        ROOT b = u32[4] bitcast-convert(a)""",
+        a = s32[4] bitcast-convert(f32[4] x)
+        b = u32[4] bitcast-convert(a)""",
 )
 def bitcast_convert_twice(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
@@ -99,9 +100,7 @@ def bitcast_convert_twice(
 
 @rule(
     m.reduce_precision(x),
-    example="""
-        x = f32[4] parameter(0)
-        ROOT a = f32[4] reduce-precision(x), exponent_bits=8, mantissa_bits=23""",
+    example="a = f32[4] reduce-precision(f32[4] x), exponent_bits=8, mantissa_bits=23",
 )
 def reduce_precision_wide(root: Instruction, x: Instruction) -> Instruction | None:
     """reduce-precision(x) => x where the format is no narrower than the type of x"""
@@ -112,9 +111,3 @@ def reduce_precision_wide(root: Instruction, x: Instruction) -> Instruction | No
         and root.attributes.mantissa_bits >= x.shape.dtype.mantissa
     )
     return x if wide else None
-
-
-@rule(m.copy(x))
-def remove_copy(x: Instruction) -> Instruction:
-    """copy(x) => x: buffers are decided later, copies made by front ends say nothing"""
-    return x

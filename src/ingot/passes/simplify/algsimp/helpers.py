@@ -7,21 +7,50 @@ Invariant: arithmetic here gives bit for bit what the op gives at run time (wrap
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ingot.hlo.dtype import PRED, Kind, from_numpy, greatest, least
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.rewrite.pattern import capture, splat_of
+from ingot.hlo.rewrite.licence import Fp
+from ingot.hlo.rewrite.pattern import Condition, capture, const, splat_of
+from ingot.hlo.rewrite.rule import identity
 
 x, y, z = capture("x"), capture("y"), capture("z")
+zero = const(0, name="zero")
+
+contracted = partial(identity, fp=Fp.CONTRACT)
+"""An identity that rounds less often than the program says, or another rounding of it."""
+approximate = partial(identity, fp=Fp.REASSOCIATE)
+"""An identity of real numbers that holds of floats but for rounding and special values."""
 
 
 def dimensions_of(instruction: Instruction) -> tuple[int, ...]:
     """Return the attribute `dimensions` of `instruction`."""
     found: tuple[int, ...] = instruction.attributes.dimensions
     return found
+
+
+def keeps_dims(instruction: Instruction) -> bool:
+    """Whether the result has the dimensions of the first operand."""
+    return instruction.shape.dims == instruction.operands[0].shape.dims
+
+
+def of(condition: Condition) -> Condition:
+    """Return the condition that the first operand meets `condition`."""
+    return lambda instruction: condition(instruction.operands[0])
+
+
+def is_complex(instruction: Instruction) -> bool:
+    """Whether elements are complex."""
+    return instruction.shape.dtype.is_complex
+
+
+def is_pred(instruction: Instruction) -> bool:
+    """Whether elements are truth values."""
+    return instruction.shape.dtype is PRED
 
 
 def is_real(instruction: Instruction) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pad and concatenate: arrays put together."""
+"""Pad, concatenate and tuple: values put together."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.indexing import GatherAttributes
 from ingot.hlo.rewrite.pattern import m
-from ingot.hlo.rewrite.rule import RuleBuilder, rule
+from ingot.hlo.rewrite.rule import RuleBuilder, identity, rule
 from ingot.passes.simplify.algsimp.helpers import dimensions_of, x, y
 
 
 @rule(
     m.pad(x, y),
-    example="""
-        x = f32[4] parameter(0)
-        y = f32[] parameter(1)
-        ROOT a = f32[4] pad(x, y), padding=0_0""",
+    example="a = f32[4] pad(f32[4] x, f32[] y), padding=0_0",
 )
 def pad_zero(root: Instruction, x: Instruction) -> Instruction | None:
     """pad(x) => x where nothing is added"""
@@ -40,10 +37,8 @@ def _only_adds(instruction: Instruction) -> bool:
 @rule(
     m.pad(m.pad(x, y, name="inner", where=_only_adds), y, where=_only_adds),
     example="""
-        x = f32[4] parameter(0)
-        y = f32[] parameter(1)
-        a = f32[7] pad(x, y), padding=1_2
-        ROOT b = f32[10] pad(a, y), padding=3_0""",
+        a = f32[7] pad(f32[4] x, f32[] y), padding=1_2
+        b = f32[10] pad(a, y), padding=3_0""",
 )
 def pad_pad(
     root: Instruction, inner: Instruction, x: Instruction, y: Instruction, build: RuleBuilder
@@ -55,10 +50,7 @@ def pad_pad(
 
 @rule(
     m.pad(x, y, where=lambda i: any(low < 0 or high < 0 for low, high, _ in i.attributes.padding)),
-    example="""
-        x = f32[4,5] parameter(0)
-        y = f32[] parameter(1)
-        ROOT a = f32[2,4] pad(x, y), padding=-1_-1x0_-1""",
+    example="a = f32[2,4] pad(f32[4,5] x, f32[] y), padding=-1_-1x0_-1",
 )
 def pad_negative(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction | None:
     """pad(x) => slice(x) where elements are only taken away"""
@@ -74,22 +66,22 @@ def pad_negative(root: Instruction, x: Instruction, build: RuleBuilder) -> Instr
 @rule(
     m.pad(m.broadcast(y, where=lambda i: i.operands[0].shape.is_scalar), y),
     example="""
-        y = f32[] parameter(0)
-        a = f32[4] broadcast(y), dimensions={}
-        ROOT b = f32[7] pad(a, y), padding=1_2""",
+        a = f32[4] broadcast(f32[] y), dimensions={}
+        b = f32[7] pad(a, y), padding=1_2""",
 )
 def pad_splat(root: Instruction, y: Instruction, build: RuleBuilder) -> Instruction:
     """pad(broadcast(v), v) => broadcast(v)"""
     return build.broadcast_to(y, root.shape.dims)
 
 
-@rule(
-    m.concatenate(x),
-    example="x = f32[4] parameter(0)\nROOT a = f32[4] concatenate(x), dimensions={0}",
+ONE = (
+    identity(
+        "concatenate_one: concatenate(x) => x",
+        m.concatenate(x),
+        x,
+        example="a = f32[4] concatenate(f32[4] x), dimensions={0}",
+    ),
 )
-def concatenate_one(x: Instruction) -> Instruction:
-    """concatenate(x) => x"""
-    return x
 
 
 def _dimension(concatenation: Instruction) -> int:
@@ -98,11 +90,7 @@ def _dimension(concatenation: Instruction) -> int:
 
 @rule(
     m.concatenate(..., where=lambda i: any(o.shape.dims[_dimension(i)] == 0 for o in i.operands)),
-    example="""
-        x = f32[4] parameter(0)
-        y = f32[0] parameter(1)
-        z = f32[2] parameter(2)
-        ROOT a = f32[6] concatenate(x, y, z), dimensions={0}""",
+    example="a = f32[6] concatenate(f32[4] x, f32[0] y, f32[2] z), dimensions={0}",
 )
 def concatenate_empty(root: Instruction, build: RuleBuilder) -> Instruction | None:
     """concatenate(x, empty, y) => concatenate(x, y)"""
@@ -132,11 +120,8 @@ def _is_taken(concatenation: Instruction) -> bool:
 @rule(
     m.concatenate(..., where=lambda i: any(o.opcode == "concatenate" for o in i.operands)),
     example="""
-        x = f32[4] parameter(0)
-        y = f32[3] parameter(1)
-        z = f32[2] parameter(2)
-        a = f32[7] concatenate(x, y), dimensions={0}
-        ROOT b = f32[9] concatenate(a, z), dimensions={0}""",
+        a = f32[7] concatenate(f32[4] x, f32[3] y), dimensions={0}
+        b = f32[9] concatenate(a, f32[2] z), dimensions={0}""",
 )
 def concatenate_concatenate(root: Instruction, build: RuleBuilder) -> Instruction | None:
     """concatenate(concatenate(x, y), z) => concatenate(x, y, z), all levels at once"""
@@ -159,10 +144,9 @@ def concatenate_concatenate(root: Instruction, build: RuleBuilder) -> Instructio
 @rule(
     m.concatenate(..., where=lambda i: i.operands[0].opcode == "broadcast"),
     example="""
-        x = f32[] parameter(0)
-        a = f32[3] broadcast(x), dimensions={}
+        a = f32[3] broadcast(f32[] x), dimensions={}
         b = f32[2] broadcast(x), dimensions={}
-        ROOT c = f32[5] concatenate(a, b), dimensions={0}""",
+        c = f32[5] concatenate(a, b), dimensions={0}""",
 )
 def concatenate_splats(root: Instruction, build: RuleBuilder) -> Instruction | None:
     """concatenate(broadcast(x), broadcast(x)) => broadcast(x) where x does not vary along it"""
@@ -197,10 +181,9 @@ def _is_next(left: Instruction, right: Instruction, dim: int) -> bool:
 @rule(
     m.concatenate(..., where=lambda i: any(o.opcode == "slice" for o in i.operands)),
     example="""
-        x = f32[9] parameter(0)
-        a = f32[3] slice(x), slice={[1:4]}
+        a = f32[3] slice(f32[9] x), slice={[1:4]}
         b = f32[2] slice(x), slice={[4:6]}
-        ROOT c = f32[5] concatenate(a, b), dimensions={0}""",
+        c = f32[5] concatenate(a, b), dimensions={0}""",
 )
 def concatenate_slices(root: Instruction, build: RuleBuilder) -> Instruction | None:
     """concatenate(x[a:b], x[b:c]) => x[a:c]"""
@@ -239,9 +222,8 @@ def _takes_columns(gather: Instruction) -> bool:
 @rule(
     m.gather(x, y, where=_takes_columns),
     example="""
-        x = f32[4,5] parameter(0)
         y = s32[4,1] constant({{3}, {0}, {1}, {9}})
-        ROOT a = f32[4,4] gather(x, y), offset_dims={0}, collapsed_slice_dims={1},
+        a = f32[4,4] gather(f32[4,5] x, y), offset_dims={0}, collapsed_slice_dims={1},
           start_index_map={1}, index_vector_dim=1, slice_sizes={4,1}""",
 )
 def gather_few_columns(x: Instruction, y: Instruction, build: RuleBuilder) -> Instruction | None:
@@ -289,10 +271,9 @@ def _joins_short_rows(concatenation: Instruction) -> bool:
 @rule(
     m.concatenate(..., where=_joins_short_rows),
     example="""
-        x = f32[4,9,3] parameter(0)
-        a = f32[4,2,3] slice(x), slice={[0:4], [1:3], [0:3]}
+        a = f32[4,2,3] slice(f32[4,9,3] x), slice={[0:4], [1:3], [0:3]}
         b = f32[4,2,3] reverse(a), dimensions={1}
-        ROOT c = f32[4,11,3] concatenate(b, x), dimensions={1}""",
+        c = f32[4,11,3] concatenate(b, x), dimensions={1}""",
 )
 def concatenate_short_rows(root: Instruction, build: RuleBuilder) -> Instruction:
     """concatenate(reverse(x), y) => concatenate of the rows of x and y, as elements beside others
@@ -332,3 +313,39 @@ def _row_of(operand: Instruction, dim: int, number: int, build: RuleBuilder) -> 
 def _with_flat_rows(row: Instruction, dim: int) -> tuple[int | Dim, ...]:
     dims = row.shape.dims
     return (*dims[:dim], product(dims[dim:]))
+
+
+@rule(
+    m.get_tuple_element(m.tuple(..., name="inner")),
+    example="""
+        t = (f32[4], f32[3]) tuple(f32[4] x, f32[3] y)
+        a = f32[3] get-tuple-element(t), index=1""",
+)
+def element_of_tuple(root: Instruction, inner: Instruction) -> Instruction:
+    """get-tuple-element(tuple(x, y), 1) => y"""
+    index: int = root.attributes.index
+    return inner.operands[index]
+
+
+@rule(
+    m.tuple(..., where=lambda i: bool(i.operands)),
+    example="""
+        x = f32[4] get-tuple-element((f32[4], f32[3]) t), index=0
+        y = f32[3] get-tuple-element(t), index=1
+        a = (f32[4], f32[3]) tuple(x, y)""",
+)
+def tuple_of_elements(root: Instruction) -> Instruction | None:
+    """tuple(get-tuple-element(t, 0), get-tuple-element(t, 1), ...) => t"""
+    first = root.operands[0]
+    if first.opcode != "get-tuple-element":
+        return None
+    whole = first.operands[0]
+    if len(whole.shape.elements) != len(root.operands):
+        return None
+    rebuilt = all(
+        element.opcode == "get-tuple-element"
+        and element.operands[0] is whole
+        and element.attributes.index == number
+        for number, element in enumerate(root.operands)
+    )
+    return whole if rebuilt else None

@@ -40,13 +40,9 @@ def _may_be_of_ones(reduce: Instruction) -> bool:
     fp=Fp.SIGNED_ZERO,
     example=(
         """
-        x = f32[4,1] parameter(0)
         zero = f32[] constant(0)
-        ROOT a = f32[4] reduce(x, zero), dimensions={1}, to_apply=add_f32""",
-        """
-        x = f32[4,1] parameter(0)
-        y = f32[] parameter(1)
-        ROOT a = f32[4] reduce(x, y), dimensions={1}, to_apply=max_f32""",
+        a = f32[4] reduce(f32[4,1] x, zero), dimensions={1}, to_apply=add_f32""",
+        "a = f32[4] reduce(f32[4,1] x, f32[] y), dimensions={1}, to_apply=max_f32",
     ),
 )
 def reduce_of_ones(
@@ -66,10 +62,7 @@ def reduce_of_ones(
 
 @rule(
     m.reduce(x, start, where=lambda i: 0 in i.operands[0].shape.dims),
-    example="""
-        x = f32[4,0] parameter(0)
-        y = f32[] parameter(1)
-        ROOT a = f32[4] reduce(x, y), dimensions={1}, to_apply=add_f32""",
+    example="a = f32[4] reduce(f32[4,0] x, f32[] y), dimensions={1}, to_apply=add_f32",
 )
 def reduce_of_nothing(
     root: Instruction, x: Instruction, start: Instruction, build: RuleBuilder
@@ -84,11 +77,9 @@ def reduce_of_nothing(
     m.reduce(m.reduce(x, capture("inner_start"), name="inner", once=True), start),
     fp=Fp.CONTRACT,
     example="""
-        x = f32[4,3,5] parameter(0)
         zero = f32[] constant(0)
-        y = f32[] parameter(1)
-        a = f32[4,5] reduce(x, zero), dimensions={1}, to_apply=add_f32
-        ROOT b = f32[5] reduce(a, y), dimensions={0}, to_apply=add_f32""",
+        a = f32[4,5] reduce(f32[4,3,5] x, zero), dimensions={1}, to_apply=add_f32
+        b = f32[5] reduce(a, f32[] y), dimensions={0}, to_apply=add_f32""",
 )
 def reduce_reduce(
     root: Instruction, inner: Instruction, start: Instruction, build: RuleBuilder
@@ -109,10 +100,9 @@ def reduce_reduce(
     m.reduce(m.transpose(x, name="inner"), start),
     fp=Fp.CONTRACT,
     example="""
-        x = f32[4,3,5] parameter(0)
         zero = f32[] constant(0)
-        a = f32[5,3,4] transpose(x), dimensions={2,1,0}
-        ROOT b = f32[3] reduce(a, zero), dimensions={0,2}, to_apply=add_f32""",
+        a = f32[5,3,4] transpose(f32[4,3,5] x), dimensions={2,1,0}
+        b = f32[3] reduce(a, zero), dimensions={0,2}, to_apply=add_f32""",
 )
 def reduce_of_transpose(
     root: Instruction, inner: Instruction, x: Instruction, start: Instruction, build: RuleBuilder
@@ -130,10 +120,9 @@ def reduce_of_transpose(
     m.reduce(m.reshape(x), start),
     fp=Fp.CONTRACT,
     example="""
-        x = f32[4,3,5] parameter(0)
         zero = f32[] constant(0)
-        a = f32[4,15] reshape(x)
-        ROOT b = f32[4] reduce(a, zero), dimensions={1}, to_apply=add_f32""",
+        a = f32[4,15] reshape(f32[4,3,5] x)
+        b = f32[4] reduce(a, zero), dimensions={1}, to_apply=add_f32""",
 )
 def reduce_of_reshape(
     root: Instruction, x: Instruction, start: Instruction, build: RuleBuilder
@@ -156,10 +145,9 @@ def reduce_of_reshape(
     m.reduce(m.negate(x, once=True), start),
     fp=Fp.SIGNED_ZERO,
     example="""
-        x = f32[4,5] parameter(0)
         zero = f32[] constant(0)
-        a = f32[4,5] negate(x)
-        ROOT b = f32[5] reduce(a, zero), dimensions={0}, to_apply=add_f32""",
+        a = f32[4,5] negate(f32[4,5] x)
+        b = f32[5] reduce(a, zero), dimensions={0}, to_apply=add_f32""",
 )
 def reduce_of_negate(
     root: Instruction, x: Instruction, start: Instruction, build: RuleBuilder
@@ -170,16 +158,11 @@ def reduce_of_negate(
     return build.negate(_reduce_again(build, root, x, start, dimensions_of(root)))
 
 
-_BROADCAST_EXAMPLE = """
-    x = {t}[4] parameter(0)
-    y = {t}[] {y}
-    a = {t}[3,4,5] broadcast(x), dimensions={{1}}
-    ROOT b = {t}[{r}] reduce(a, y), dimensions={{{d}}}, to_apply={f}"""
-
-
 @rule(
     m.reduce(m.broadcast(x, name="inner"), start),
-    example=_BROADCAST_EXAMPLE.format(t="f32", y="parameter(1)", r="5", d="0,1", f="max_f32"),
+    example="""
+        a = f32[3,4,5] broadcast(f32[4] x), dimensions={1}
+        b = f32[5] reduce(a, f32[] y), dimensions={0,1}, to_apply=max_f32""",
 )
 def reduce_idempotent_broadcast(
     root: Instruction, inner: Instruction, x: Instruction, start: Instruction, build: RuleBuilder
@@ -196,7 +179,10 @@ def reduce_idempotent_broadcast(
 @rule(
     m.reduce(m.broadcast(x, name="inner"), start),
     fp=Fp.REASSOCIATE,
-    example=_BROADCAST_EXAMPLE.format(t="s32", y="constant(0)", r="5", d="0,1", f="add_s32"),
+    example="""
+        y = s32[] constant(0)
+        a = s32[3,4,5] broadcast(s32[4] x), dimensions={1}
+        b = s32[5] reduce(a, y), dimensions={0,1}, to_apply=add_s32""",
 )
 def reduce_sum_broadcast(
     root: Instruction, inner: Instruction, x: Instruction, start: Instruction, build: RuleBuilder
@@ -241,9 +227,7 @@ def _reduce_source(
 
 @rule(
     m.sort(x, where=lambda i: i.operands[0].shape.dims[dimensions_of(i)[0]] in (0, 1)),
-    example="""
-        x = f32[4,1] parameter(0)
-        ROOT a = f32[4,1] sort(x), dimensions={1}, to_apply=less_f32""",
+    example="a = f32[4,1] sort(f32[4,1] x), dimensions={1}, to_apply=less_f32",
 )
 def sort_one(x: Instruction) -> Instruction:
     """sort(x) => x along a dimension of at most one element"""
@@ -258,9 +242,8 @@ def _contracts_nothing(dot: Instruction) -> bool:
 @rule(
     m.dot(..., where=_contracts_nothing),
     example="""
-        x = f32[4,0] parameter(0)
-        y = f32[0,3] parameter(1)
-        ROOT a = f32[4,3] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",
+        a = f32[4,3] dot(f32[4,0] x, f32[0,3] y), lhs_contracting_dims={1},
+          rhs_contracting_dims={0}""",
 )  # fmt: skip
 def dot_of_nothing(root: Instruction, build: RuleBuilder) -> Instruction:
     """dot over a contracting dimension of size 0 => 0"""

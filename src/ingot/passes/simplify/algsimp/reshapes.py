@@ -1,31 +1,147 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reshape and transpose: composed, removed, moved where they cost less."""
+"""Broadcast, reshape and transpose: composed, removed, moved where they cost less."""
 
 from __future__ import annotations
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.opdef import Trait, opcodes
+from ingot.hlo.opset.indexing import is_ascending
 from ingot.hlo.rewrite.pattern import m, one_of
-from ingot.hlo.rewrite.rule import RuleBuilder, rule
-from ingot.passes.simplify.algsimp.broadcasts import ELEMENTWISE, inserted_ones
-from ingot.passes.simplify.algsimp.helpers import dimensions_of, x
+from ingot.hlo.rewrite.rule import RuleBuilder, identity, rule
+from ingot.passes.simplify.algsimp.helpers import dimensions_of, keeps_dims, x
+
+ELEMENTWISE = opcodes(lambda row: row.has(Trait.ELEMENTWISE))
 
 
 @rule(
-    m.reshape(x, where=lambda i: i.shape.dims == i.operands[0].shape.dims),
-    example="x = f32[2,3] parameter(0)\nROOT a = f32[2,3] reshape(x)",
+    m.broadcast(x, where=lambda i: len(i.attributes.dimensions) == i.shape.rank),
+    example="a = f32[2,3] broadcast(f32[2,3] x), dimensions={0,1}",
 )
-def reshape_identity(x: Instruction) -> Instruction:
-    """reshape(x) => x where the dimensions stay"""
-    return x
+def broadcast_identity(root: Instruction, x: Instruction) -> Instruction | None:
+    """broadcast(x) => x where no dimension is new and the order is kept"""
+    same = root.attributes.dimensions == tuple(range(root.shape.rank))
+    return x if same else None
+
+
+@rule(
+    m.broadcast(m.broadcast(x, name="inner")),
+    example="""
+        a = f32[2,3] broadcast(f32[3] x), dimensions={1}
+        b = f32[2,5,3] broadcast(a), dimensions={0,2}""",
+)
+def broadcast_broadcast(
+    root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
+) -> Instruction:
+    """broadcast(broadcast(x)) => broadcast(x)"""
+    outer = root.attributes.dimensions
+    dimensions = tuple(outer[dim] for dim in inner.attributes.dimensions)
+    return build.broadcast(x, shape=root.shape, dimensions=dimensions)
+
+
+@rule(
+    m.broadcast(x, where=lambda i: 1 in i.shape.dims and i.operands[0].shape.rank > 0),
+    example="a = f32[2,1,3] broadcast(f32[2,3] x), dimensions={0,2}",
+)
+def broadcast_of_ones(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction | None:
+    """broadcast(x) => reshape(x) where every new dimension has size 1"""
+    dimensions = root.attributes.dimensions
+    new = (size for dim, size in enumerate(root.shape.dims) if dim not in dimensions)
+    if not is_ascending(dimensions) or any(size != 1 for size in new):
+        return None
+    return build.reshape_to(x, root.shape.dims)
+
+
+def inserted_ones(before: tuple[int | Dim, ...], after: tuple[int | Dim, ...]) -> list[int] | None:
+    """Return which dimensions of `after` are those of `before`, if all others have size 1."""
+    dimensions: list[int] = []
+    next_dim = 0
+    for dim, size in enumerate(after):
+        if next_dim < len(before) and before[next_dim] == size:
+            dimensions.append(dim)
+            next_dim += 1
+        elif size != 1:
+            return None
+    return dimensions if next_dim == len(before) else None
+
+
+@rule(
+    m.broadcast(m.reshape(x)),
+    example="""
+        a = f32[1,3] reshape(f32[3] x)
+        b = f32[2,1,3] broadcast(a), dimensions={1,2}""",
+)
+def broadcast_of_reshape(
+    root: Instruction, x: Instruction, build: RuleBuilder
+) -> Instruction | None:
+    """broadcast(reshape(x)) => broadcast(x) where the reshape only adds dimensions of size 1"""
+    middle = root.operands[0].shape.dims
+    dimensions = inserted_ones(x.shape.dims, middle)
+    if dimensions is None:
+        return None
+    outer = root.attributes.dimensions
+    return build.broadcast(x, shape=root.shape, dimensions=tuple(outer[p] for p in dimensions))
+
+
+def _has_only_broadcasts(root: Instruction) -> bool:
+    for operand in root.operands:
+        if operand.opcode != "broadcast" and operand.shape.rank:
+            return False
+    return root.shape.rank > 0 and bool(root.operands)
+
+
+@rule(
+    one_of(ELEMENTWISE, ..., where=_has_only_broadcasts, among=("broadcast",)),
+    example=(
+        """
+        a = f32[4] broadcast(f32[] x), dimensions={}
+        b = f32[4] exponential(a)""",
+        """
+        a = f32[2,3] broadcast(f32[3] x), dimensions={1}
+        b = f32[2,3] broadcast(f32[3] y), dimensions={1}
+        c = pred[2,3] compare(a, b), direction=LT""",
+        """
+        y = f32[] constant(2)
+        a = f32[2,3] broadcast(f32[3] x), dimensions={1}
+        b = f32[2,3] broadcast(y), dimensions={}
+        c = f32[2,3] multiply(a, b)""",
+    ),
+)
+def elementwise_of_broadcasts(root: Instruction, build: RuleBuilder) -> Instruction | None:
+    """f(broadcast(x), broadcast(y)) => broadcast(f(x, y)); scalars are broadcast to x's size"""
+    sources = [o.operands[0] if o.opcode == "broadcast" else o for o in root.operands]
+    widest = max(range(len(sources)), key=lambda number: sources[number].shape.rank)
+    wide = root.operands[widest]
+    if wide.opcode != "broadcast":
+        return None
+    dims, dimensions = sources[widest].shape.dims, wide.attributes.dimensions
+    for source, operand in zip(sources, root.operands, strict=True):
+        if source.shape.rank and (
+            source.shape.dims != dims or operand.attributes.dimensions != dimensions
+        ):
+            return None
+    if dims == root.shape.dims:
+        return None
+    inner = [build.broadcast_to(source, dims) for source in sources]
+    small = build.like(root, *inner, shape=root.shape.with_dims(dims))
+    return build.broadcast(small, shape=root.shape, dimensions=dimensions)
+
+
+SAME = (
+    identity(
+        "reshape_identity: reshape(x) => x where the dimensions stay",
+        m.reshape(x, where=keeps_dims),
+        x,
+        example="a = f32[2,3] reshape(f32[2,3] x)",
+    ),
+)
 
 
 @rule(
     m.reshape(m.reshape(x)),
     example="""
-        x = f32[2,6] parameter(0)
-        a = f32[3,4] reshape(x)
-        ROOT b = f32[12] reshape(a)""",
+        a = f32[3,4] reshape(f32[2,6] x)
+        b = f32[12] reshape(a)""",
 )
 def reshape_reshape(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction:
     """reshape(reshape(x)) => reshape(x)"""
@@ -35,9 +151,8 @@ def reshape_reshape(root: Instruction, x: Instruction, build: RuleBuilder) -> In
 @rule(
     m.reshape(m.broadcast(x, where=lambda i: i.operands[0].shape.rank == 0)),
     example="""
-        x = f32[] parameter(0)
-        a = f32[2,6] broadcast(x), dimensions={}
-        ROOT b = f32[12] reshape(a)""",
+        a = f32[2,6] broadcast(f32[] x), dimensions={}
+        b = f32[12] reshape(a)""",
 )
 def reshape_of_splat(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction:
     """reshape(broadcast(scalar)) => broadcast(scalar)"""
@@ -58,9 +173,8 @@ def _matched_ones(
 @rule(
     m.reshape(m.broadcast(x, name="inner")),
     example="""
-        x = f32[3] parameter(0)
-        a = f32[1,2,3] broadcast(x), dimensions={2}
-        ROOT b = f32[2,3] reshape(a)""",
+        a = f32[1,2,3] broadcast(f32[3] x), dimensions={2}
+        b = f32[2,3] reshape(a)""",
 )
 def reshape_of_broadcast(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
@@ -79,7 +193,7 @@ def reshape_of_broadcast(
     m.reshape(m.iota(name="inner")),
     example="""
         a = s32[1,4] iota(), iota_dimension=1
-        ROOT b = s32[4] reshape(a)""",
+        b = s32[4] reshape(a)""",
 )
 def reshape_of_iota(
     root: Instruction, inner: Instruction, build: RuleBuilder
@@ -100,7 +214,7 @@ def _iota_size(iota: Instruction) -> int | Dim:
 
 @rule(
     m.iota(where=lambda i: _iota_size(i) == 1),
-    example="ROOT a = s32[1,4] iota(), iota_dimension=0",
+    example="a = s32[1,4] iota(), iota_dimension=0",
 )
 def iota_of_one(root: Instruction, build: RuleBuilder) -> Instruction:
     """iota along a dimension of size 1 => 0"""
@@ -110,8 +224,8 @@ def iota_of_one(root: Instruction, build: RuleBuilder) -> Instruction:
 @rule(
     m.transpose(x),
     example=(
-        "x = f32[2,3] parameter(0)\nROOT a = f32[2,3] transpose(x), dimensions={0,1}",
-        "x = f32[2,1,3] parameter(0)\nROOT a = f32[1,2,3] transpose(x), dimensions={1,0,2}",
+        "a = f32[2,3] transpose(f32[2,3] x), dimensions={0,1}",
+        "a = f32[1,2,3] transpose(f32[2,1,3] x), dimensions={1,0,2}",
     ),
 )
 def transpose_of_ones(root: Instruction, x: Instruction, build: RuleBuilder) -> Instruction | None:
@@ -123,9 +237,8 @@ def transpose_of_ones(root: Instruction, x: Instruction, build: RuleBuilder) -> 
 @rule(
     m.transpose(m.transpose(x, name="inner")),
     example="""
-        x = f32[2,3,4] parameter(0)
-        a = f32[3,4,2] transpose(x), dimensions={1,2,0}
-        ROOT b = f32[3,2,4] transpose(a), dimensions={0,2,1}""",
+        a = f32[3,4,2] transpose(f32[2,3,4] x), dimensions={1,2,0}
+        b = f32[3,2,4] transpose(a), dimensions={0,2,1}""",
 )
 def transpose_transpose(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
@@ -138,9 +251,8 @@ def transpose_transpose(
 @rule(
     m.transpose(m.broadcast(x, name="inner")),
     example="""
-        x = f32[3] parameter(0)
-        a = f32[2,3] broadcast(x), dimensions={1}
-        ROOT b = f32[3,2] transpose(a), dimensions={1,0}""",
+        a = f32[2,3] broadcast(f32[3] x), dimensions={1}
+        b = f32[3,2] transpose(a), dimensions={1,0}""",
 )
 def transpose_of_broadcast(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
@@ -157,7 +269,7 @@ def transpose_of_broadcast(
     m.transpose(m.iota(name="inner")),
     example="""
         a = s32[2,4] iota(), iota_dimension=1
-        ROOT b = s32[4,2] transpose(a), dimensions={1,0}""",
+        b = s32[4,2] transpose(a), dimensions={1,0}""",
 )
 def transpose_of_iota(root: Instruction, inner: Instruction, build: RuleBuilder) -> Instruction:
     """transpose(iota) => iota"""
@@ -168,9 +280,8 @@ def transpose_of_iota(root: Instruction, inner: Instruction, build: RuleBuilder)
 @rule(
     m.transpose(m.reshape(x, name="inner")),
     example="""
-        x = f32[2,3] parameter(0)
-        a = f32[2,1,3] reshape(x)
-        ROOT b = f32[1,3,2] transpose(a), dimensions={1,2,0}""",
+        a = f32[2,1,3] reshape(f32[2,3] x)
+        b = f32[1,3,2] transpose(a), dimensions={1,2,0}""",
 )
 def transpose_of_reshape(
     root: Instruction, inner: Instruction, x: Instruction, build: RuleBuilder
@@ -195,17 +306,13 @@ def _is_splat(operand: Instruction) -> bool:
     one_of(ELEMENTWISE, ..., where=lambda i: all(map(_moves, i.operands)), among=("reshape",)),
     example=(
         """
-        x = f32[2,3] parameter(0)
-        y = f32[2,3] parameter(1)
-        a = f32[6] reshape(x)
-        b = f32[6] reshape(y)
-        ROOT c = pred[6] compare(a, b), direction=LT""",
+        a = f32[6] reshape(f32[2,3] x)
+        b = f32[6] reshape(f32[2,3] y)
+        c = pred[6] compare(a, b), direction=LT""",
         """
-        x = f32[2,3] parameter(0)
-        y = f32[] parameter(1)
-        a = f32[6] reshape(x)
-        b = f32[6] broadcast(y), dimensions={}
-        ROOT c = f32[6] divide(a, b)""",
+        a = f32[6] reshape(f32[2,3] x)
+        b = f32[6] broadcast(f32[] y), dimensions={}
+        c = f32[6] divide(a, b)""",
     ),
 )
 def elementwise_of_reshapes(root: Instruction, build: RuleBuilder) -> Instruction | None:

@@ -1,42 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every rule of the algebraic simplifier, in the order in which they are tried."""
+"""The algebraic simplifier, and every rule of it in the order in which they are tried."""
 
 from __future__ import annotations
 
+from ingot.hlo.module import Module
+from ingot.hlo.rewrite.driver import apply_rules
+from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.rewrite.rule import RuleSet, rules_in
 from ingot.passes.simplify.algsimp import (
     arithmetic,
-    bits,
-    bounds,
     boxes,
-    broadcasts,
     comparisons,
     constants,
     conversions,
-    error_functions,
     joins,
     lattice,
     powers,
     reductions,
     reshapes,
-    tuples,
     windows,
 )
+from ingot.support.records import record
 
 # Rules that take something away come first; those that only bring a canonical form (in `constants`)
 # come last, so that they never hide the patterns of the others.
 RULES = RuleSet(
     rules_in(
-        tuples,
         arithmetic,
         powers,
-        error_functions,
         lattice,
-        bits,
-        bounds,
         comparisons,
         conversions,
-        broadcasts,
         reshapes,
         boxes,
         windows,
@@ -45,3 +39,14 @@ RULES = RuleSet(
         constants,
     )
 )
+
+
+@record
+class AlgebraicSimplifier(Pass):
+    """Applies local algebraic rules until none fires, under the licence of the context."""
+
+    name = "algsimp"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite every reachable computation."""
+        return apply_rules(module, RULES, context)

@@ -49,10 +49,9 @@ class _Cut:
 @rule(
     m.slice(m.convolution(..., name="inner")),
     example="""
-        x = f32[2,9,3] parameter(0)
-        w = f32[4,3,5] parameter(1)
-        a = f32[2,12,5] convolution(x, w), window={size=4 pad=3_3}, dim_labels=b0f_0io->b0f
-        ROOT b = f32[2,9,5] slice(a), slice={[0:2], [0:9], [0:5]}""",
+        a = f32[2,12,5] convolution(f32[2,9,3] x, f32[4,3,5] w),
+          window={size=4 pad=3_3}, dim_labels=b0f_0io->b0f
+        b = f32[2,9,5] slice(a), slice={[0:2], [0:9], [0:5]}""",
 )
 def slice_of_convolution(
     root: Instruction, inner: Instruction, build: RuleBuilder
@@ -82,12 +81,10 @@ def slice_of_convolution(
 @rule(
     m.dynamic_slice(...),
     example="""
-        x = f32[2,9,3] parameter(0)
-        w = f32[3,3,5] parameter(1)
-        i = s32[] parameter(2)
         j = s32[] constant(0)
-        a = f32[2,5,5] convolution(x, w), window={size=3 stride=2 pad=1_1}, dim_labels=b0f_0io->b0f
-        ROOT b = f32[2,2,5] dynamic-slice(a, j, i, j), dynamic_slice_sizes={2,2,5}""",
+        a = f32[2,5,5] convolution(f32[2,9,3] x, f32[3,3,5] w),
+          window={size=3 stride=2 pad=1_1}, dim_labels=b0f_0io->b0f
+        b = f32[2,2,5] dynamic-slice(a, j, s32[] i, j), dynamic_slice_sizes={2,2,5}""",
 )
 def dynamic_slice_of_convolution(root: Instruction, build: RuleBuilder) -> Instruction | None:
     """dynamic-slice(convolution(x)) => convolution(dynamic-slice(pad(x))), of rows or columns"""
