@@ -76,7 +76,8 @@ def _euclidean_norm(op: Op) -> Value:
     element = x.shape.dtype
     square = b.multiply(x, conjugate(b, x))
     total = b.summed(square, _axes(op), keep=_keep(op))
-    return b.convert_to(b.sqrt(b.convert_to(total, F64 if element.is_integer else element)), element)
+    wide = F64 if element.is_integer else element
+    return b.convert_to(b.sqrt(b.convert_to(total, wide)), element)
 
 
 def _arg(largest: bool) -> Rule:
