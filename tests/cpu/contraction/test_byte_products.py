@@ -40,6 +40,8 @@ SIZES = [
     (1, 48, 64, False, False),
     (33, 1, 67, False, True),
     (2, 2, 1, True, False),
+    (3, 2, 8, False, False),
+    (9, 6, 7, False, False),
     (5, 7, 0, False, False),
     (0, 7, 8, False, True),
 ]

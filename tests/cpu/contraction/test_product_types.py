@@ -39,6 +39,8 @@ CASES = [
     (8, 16, 8, 300, False, False),
     (5, 3, 7, 11, True, False),
     (12, 20, 30, 5, False, False),
+    # fewer columns than a vector of words has lanes
+    (9, 2, 40, 0, False, False),
 ]
 
 

@@ -26,6 +26,7 @@ from ingot.frontends.tensorflow.captured import (
     TypeName,
 )
 from ingot.frontends.tensorflow.modules import (
+    context,
     errors,
     graph_pb2,
     importer,
@@ -173,7 +174,9 @@ def _computed(wanted: list[TensorRef], graph: Any) -> dict[TensorRef, Any]:
     def results() -> Any:
         return importer.import_graph_def(part, return_elements=names, name="")
 
-    with tensorflow.init_scope(), tensorflow.device("CPU"):
+    # A graph of TensorFlow 1 may be around this, which would only get a node.
+    outside = tensorflow.Graph().as_default()
+    with outside, context.eager_mode(), tensorflow.device("CPU"):
         try:
             found = tensorflow.compat.v1.wrap_function(results, [])()
         except errors.OpError:

@@ -23,9 +23,8 @@ from ingot.frontends.tensorflow.capture import function_attributes
 from ingot.frontends.tensorflow.errors import CANNOT_COMPILE, CANNOT_RUN
 from ingot.frontends.tensorflow.modules import context, errors, execute, function_pb2
 from ingot.frontends.tensorflow.specialisation import COMPUTED_VALUE
-from ingot.frontends.tensorflow.variables import CALLS, READS, is_stateful
+from ingot.frontends.tensorflow.variables import may_repeat
 
-_ASSERT = "Assert"
 _CHECK = "error[INGOT0505]"
 """The code of checks at run time. A call that Ingot refuses to lower is not made again: kernels of
 TensorFlow's end the process over some operands of a wrong rank (`lowering.ranks`)."""
@@ -90,7 +89,7 @@ def _checks(definition: Any, op: str, name: str) -> Iterator[Any]:
         if not any(item.op == op and item.name == name for item in _inside(node)):
             continue
         needed = _needed(node.name, nodes)
-        if all(_may_repeat(item) for one in needed for item in _inside(nodes[one])):
+        if all(may_repeat(item.op) for one in needed for item in _inside(nodes[one])):
             yield _only(definition, node, needed)
 
 
@@ -118,10 +117,6 @@ def _inside(node: Any) -> Iterator[Any]:
             if called not in seen and runtime.has_function(called):
                 seen.add(called)
                 pending.extend(runtime.get_function_def(called).node_def)
-
-
-def _may_repeat(node: Any) -> bool:
-    return node.op == _ASSERT or node.op in CALLS or node.op in READS or not is_stateful(node.op)
 
 
 def _only(definition: Any, target: Any, needed: Mapping[str, None]) -> Any:

@@ -104,17 +104,6 @@ def _called_from_host(
     )
 
 
-def hosted_ops(function: CapturedFunction, hosted: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return the ops of the nodes on the host."""
-    everything = {**function.library, function.name: function}
-    return frozenset(
-        node.op
-        for name, nodes in hosted.items()
-        for node in everything[name].nodes
-        if node.name in nodes
-    )
-
-
 def find_refused(function: CapturedFunction, why: Diagnostic) -> Refused:
     """Return the nodes that an error of the compiler is about, if TensorFlow can run them.
 

@@ -42,11 +42,11 @@ from ingot.frontends.tensorflow.modules import (
     pywrap_tf_session,
 )
 from ingot.frontends.tensorflow.one_op import OneOp
-from ingot.frontends.tensorflow.placement import Refused, find_refused, hosted_ops, on_host
+from ingot.frontends.tensorflow.placement import Refused, find_refused, on_host
 from ingot.frontends.tensorflow.random_state import has_seeds, restart, without_random_state
 from ingot.frontends.tensorflow.variable_access import fits
 from ingot.frontends.tensorflow.variable_test import is_available
-from ingot.frontends.tensorflow.variables import bind, is_stateful
+from ingot.frontends.tensorflow.variables import bind, may_repeat
 from ingot.support.diagnostics import Diagnostic
 from ingot.support.forking import ForkLock, defers_fork, fork_deferred
 
@@ -275,9 +275,9 @@ class Replacement:
         else:
             programs, one_op = self._write_whole()
         # One program that was not compiled, or did not get its lists, has done nothing.
-        self._is_repeatable = not self._hosted or not (
-            any(item.binding.has_effects for item in programs)
-            or any(map(is_stateful, hosted_ops(self.function, self._hosted)))
+        everything = (self.function, *self.function.library.values())
+        self._is_repeatable = not self._hosted or all(
+            may_repeat(node.op) for item in everything for node in item.nodes
         )
         if not _exporting:
             self.install()

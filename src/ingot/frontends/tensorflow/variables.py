@@ -209,6 +209,18 @@ def is_stateful(op: str) -> bool:
     return definition is None or bool(definition.is_stateful)
 
 
+_CHECKS = frozenset({"Assert", "CheckNumerics", "CheckNumericsV2"})
+
+
+def may_repeat(op: str) -> bool:
+    """Whether an op, less the functions that it calls, may run twice: it checks or reads at most.
+
+    Example:
+        `Assert` and `ReadVariableOp` may, `AssignVariableOp` and `RandomUniform` may not.
+    """
+    return op in _CHECKS or op in CALLS or op in READS or not is_stateful(op)
+
+
 def bind(function: CapturedFunction) -> tuple[CapturedFunction, Binding]:
     """Return the binding, and the function with every variable's type known where used."""
     effects = EffectsAnalysis(function.library).of(function)

@@ -33,7 +33,12 @@ from ingot.kernel.contraction.product_blocks import (
     scheduled_blocks,
 )
 from ingot.kernel.contraction.product_operands import PlainOperands, plain_operands, result_steps
-from ingot.kernel.contraction.product_variant import Placement, ProductNumbers, ProductVariant
+from ingot.kernel.contraction.product_variant import (
+    MIN_WORD_LANES,
+    Placement,
+    ProductNumbers,
+    ProductVariant,
+)
 from ingot.kernel.contraction.register_block import (
     FEW_ROWS,
     RHS_ROW_CYCLES,
@@ -63,9 +68,6 @@ from ingot.llvm.machine_model import (
 from ingot.support.records import record, replace
 
 NO_DRIVER = "no driver has its element types, or the target's vectors are too short"
-
-MIN_WORD_LANES = 4
-"""Lanes of the narrowest vectors of words."""
 
 SMALL_PRODUCTS = 8192
 """Products (m * n * k) of the largest matrices that one driver multiplies one after the other."""

@@ -32,6 +32,9 @@ BYTES_OF_WORD = 4
 WORDS = {2: "pairs", BYTES_OF_WORD: "quads"}
 """Names of words, by how many factors they hold."""
 
+MIN_WORD_LANES = 4
+"""Lanes of the narrowest vectors of words."""
+
 Placement = Literal["direct", "packed", "transposed", "gathered", "dots", "packed dots"]
 """How the rhs is read: see `ContractionSchedule`; a complex one may have no dense axis."""
 
@@ -195,7 +198,9 @@ class ProductVariant:
         panel = self.columns * parts if self.has_panels else None
         lanes, columns = self.lanes * parts, columns * parts
         found = BlockMaker(self.factor, lanes, panel, factors=self.factors).block(rows, columns)
-        found = replace(found, tail_lanes=narrow_lanes(lanes, columns, rows))
+        tail = narrow_lanes(lanes, columns, rows)
+        is_narrow = tail >= MIN_WORD_LANES or self.factors == 1
+        found = replace(found, tail_lanes=tail if is_narrow else 0)
         if packs:
             return replace(found, packs_to=self.columns, rows_ahead=PACKED_AHEAD, is_far=True)
         if self.rows:

@@ -31,6 +31,18 @@ def test_reductions_of_other_types(dtype):
     check(lambda x: (tf.reduce_sum(x, 1), tf.reduce_max(x, 0), tf.reduce_mean(x, 0)), values)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.uint64, np.complex64])
+def test_norms_and_means_of_other_types_and_of_nothing(dtype):
+    def norms_and_means(x):
+        axes = ([], [0], [0, 1])
+        norms = [tf.math.reduce_euclidean_norm(x, axis) for axis in axes]
+        return *norms, *(tf.reduce_mean(x, axis) for axis in axes)
+
+    for dims in ((5, 3), (3, 0), (0, 2), (1, 1)):
+        check(norms_and_means, numbers(*dims, dtype=dtype), tolerance=2e-6)
+        check(norms_and_means, numbers(*dims, dtype=dtype), tolerance=2e-6, open_sizes=True)
+
+
 REDUCTIONS = {
     "all": lambda x: tf.reduce_all(x > -1, 1),
     "any": lambda x: tf.reduce_any(x > 1, [0, 1]),

@@ -118,6 +118,12 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "reshape": lambda x: tf.reshape(x, [-1, whole(x)]),
     "slice": lambda x: x[: whole(x)],
     "slice from behind": lambda x: x[-whole(x) :],
+    "slice of what is behind": lambda x: tf.slice(tf.reshape(x, [-1, 3]), [whole(x), 1], [-1, -1]),
+    "slice that may be of what is behind": lambda x: tf.slice(
+        tf.reshape(x, [2, -1, 3]),
+        tf.stack([0, whole(x), 1]),
+        tf.stack([1, tf.where(whole(x) > 0, -1, 5), tf.where(whole(x) < 0, -1, 1)]),
+    ),
     "slice with a stride": lambda x: x[1 : 3 * whole(x) : 2],
     "tile": lambda x: tf.tile(x, [whole(x)]),
     "pad": lambda x: tf.pad(tf.reshape(x, [-1, 3]), [[whole(x), 0], [0, whole(x)]]),

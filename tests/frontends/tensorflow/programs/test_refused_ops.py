@@ -31,6 +31,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
         "Cumsum": lambda op: bool(op.attribute("reverse")),
         "Erf": lambda op: op.dtype(0).name == "f64",
         "Sinh": lambda op: True,
+        "Atanh": lambda op: op.rank(0) == 2,
     }
 
     def refusing_rule(rule: Any, condition: Callable[[Any], bool]) -> Any:
@@ -181,6 +182,23 @@ def test_what_only_a_call_shows() -> None:
     compiled = tf.function(several, jit_compile=True, input_signature=signature)
     for x in (IMAGES, IMAGES[0]):
         assert_same(flat(compiled(x)), flat(several(x)))
+    assert COMPILED
+
+
+def test_what_only_a_call_shows_beside_a_check() -> None:
+    """A call is made once more where what came before the refusal only checked something."""
+    v = tf.Variable(2.0)
+
+    @tf.function(jit_compile=True, input_signature=[tf.TensorSpec(None, tf.float32)])
+    def program(x: Any) -> Any:
+        tf.debugging.assert_less(tf.reduce_sum(x), 9.0)
+        y = tf.sinh(tf.debugging.check_numerics(x * v, "x"))
+        return tf.atanh(tf.tanh(y) * 0.5)
+
+    for x in (numbers(3), numbers(2, 3)):
+        np.testing.assert_allclose(program(x), np.arctanh(np.tanh(np.sinh(x * 2)) / 2), rtol=1e-5)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="assertion failed"):
+        program(tf.fill([3, 3], 2.0))
     assert COMPILED
 
 

@@ -102,6 +102,16 @@ def test_host_ops_in_branches_and_loops_of_a_compiled_function():
             np.testing.assert_array_equal(session.run("y:0", {"x:0": [3, 1, 2]}), [2, 4, 6])
 
 
+def test_what_constants_decide_on_the_host_is_computed_in_a_graph_too():
+    with tf.Graph().as_default():
+        points = tf.function(lambda: tf.math.sobol_sample(3, 5) * 2, jit_compile=True)()
+        refused = tf.function(REFUSED["weights` must be the same shape"], jit_compile=True)()
+        with tf.compat.v1.Session() as session:
+            np.testing.assert_array_equal(session.run(points)[0], [1, 1, 1])
+            with pytest.raises(tf.errors.InvalidArgumentError, match="weights"):
+                session.run(refused)
+
+
 def powers(x, count=3):
     return tf.while_loop(lambda i, _: i < count, lambda i, a: (i + 1, a * x + tf.sin(a)), [0, x])[1]
 

@@ -182,11 +182,16 @@ class Op:
             raise self.error(f"{what} must be a scalar, not of shape [{sizes}]")
 
     def _size(self, value: Instruction, what: str) -> Size:
+        found = self.known_size(value, what)
+        return computed_size(self.frame, value) if found is None else found
+
+    def known_size(self, value: Instruction, what: str) -> Size | None:
+        """Return an integer scalar as a size, or None if only run time knows it."""
         try:
             found = known_value(self.b.program, value, what, or_computed=True)
             return plain_size(found.array.ravel()[0])
         except UnknownValueError:
-            return computed_size(self.frame, value)
+            return None
 
     def integers(self, number: int, what: str) -> tuple[int, ...]:
         """Return operand `number` as plain integers: what decides the program's structure."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from ingot.frontends.building.arrays import wider
 from ingot.frontends.building.extremes import arg_extreme
+from ingot.frontends.building.products import conjugate
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Value
 from ingot.hlo import dim as dim_math
-from ingot.hlo.dtype import PRED
+from ingot.hlo.dtype import F64, PRED
 from ingot.hlo.instruction import Instruction
 from ingot.semantics.assertions import emit_assertion
 
@@ -51,11 +52,17 @@ def _product(op: Op) -> Value:
 
 
 def mean(b: TensorBuilder, x: Instruction, axes: tuple[int, ...], keep: bool) -> Instruction:
-    """Mean over axes: the sum divided by the number of elements."""
+    """Mean over axes: the sum divided by the number of elements.
+
+    Of no elements it is NaN, and 0 for integers and complex numbers, as in TensorFlow's kernel.
+    """
     element = x.shape.dtype
     wide = wider(element)
     total = b.reduced("add", b.convert_to(x, wide), axes, keep=keep)
-    count = b.scalar(dim_math.product(x.shape.dims[axis] for axis in axes), wide)
+    elements = dim_math.product(x.shape.dims[axis] for axis in axes)
+    if not element.is_float:
+        elements = dim_math.maximum(elements, 1)
+    count = b.scalar(elements, wide)
     return b.convert_to(b.divide(total, b.spread(count, total.shape.dims)), element)
 
 
@@ -64,9 +71,13 @@ def _mean(op: Op) -> Value:
 
 
 def _euclidean_norm(op: Op) -> Value:
-    x = op.tensor(0)
-    square = op.b.multiply(x, x)
-    return op.b.sqrt(op.b.summed(square, _axes(op), keep=_keep(op)))
+    """The root of the sum of squares, which wraps around in the type of integers."""
+    x, b = op.tensor(0), op.b
+    element = x.shape.dtype
+    square = b.multiply(x, conjugate(b, x))
+    total = b.summed(square, _axes(op), keep=_keep(op))
+    wide = F64 if element.is_integer else element
+    return b.convert_to(b.sqrt(b.convert_to(total, wide)), element)
 
 
 def _arg(largest: bool) -> Rule:

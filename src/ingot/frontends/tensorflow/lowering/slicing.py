@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ingot.frontends.building.arrays import index_type
+from ingot.frontends.tensorflow.lowering.computed_sizes import elements
 from ingot.frontends.tensorflow.lowering.index_checks import assert_index, assert_inside
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.strided import Entry, Strides, bounds, numpy_slice
@@ -23,26 +24,46 @@ from ingot.semantics.assertions import emit_assertion
 
 
 def _slice(op: Op) -> Value:
-    operand = op.tensor(0)
+    operand, b = op.tensor(0), op.b
     dims = operand.shape.dims
-    wanted = op.sizes(2, "slice sizes", least=-1)
-    if op.known(1) is None:
-        return _slice_at_runtime(op, operand, wanted)
-    begins = op.sizes(1, "slice begin")
-    for axis, (begin, size) in enumerate(zip(begins, wanted, strict=True)):
-        limit = dims[axis] if isinstance(size, int) and size == -1 else begin + size
-        operand = op.b.sliced(operand, axis, begin, limit)
-    return operand
-
-
-def _slice_at_runtime(op: Op, operand: Instruction, wanted: Sizes) -> Value:
-    if -1 in wanted:
-        raise op.error("a slice of unknown size begins at an index that is computed from data")
-    begin, b = op.tensor(1), op.b
-    starts = [b.reshape_to(b.sliced(begin, 0, n, n + 1), ()) for n in range(len(wanted))]
-    for start, whole, size in zip(starts, operand.shape.dims, wanted, strict=True):
+    wanted = _slice_sizes(op, dims)
+    if op.known(1) is not None:
+        for axis, (begin, size) in enumerate(zip(op.sizes(1, _BEGIN), wanted, strict=True)):
+            operand = b.sliced(operand, axis, begin, begin + size)
+        return operand
+    starts = elements(op.frame, op.tensor(1))
+    for start, whole, size in zip(starts, dims, wanted, strict=True):
         assert_inside(b, start, whole - size + 1)
     return b.emit("dynamic-slice", operand, *starts, dynamic_slice_sizes=wanted)
+
+
+_BEGIN = "slice begin"
+_SIZES = "slice sizes"
+
+
+def _slice_sizes(op: Op, dims: Sizes) -> Sizes:
+    """Return the sizes of a slice of an array of `dims`; -1 stands for the rest of a dimension."""
+    if op.known_or_computed(2, _SIZES) is not None:
+        found: list[Size | None] = list(op.sizes(2, _SIZES, least=-1))
+    else:
+        found = [op.known_size(item, _SIZES) for item in elements(op.frame, op.tensor(2))]
+    return tuple(
+        size if size is not None and size != -1 else _size_behind_begin(op, axis, dims[axis], size)
+        for axis, size in enumerate(found)
+    )
+
+
+def _size_behind_begin(op: Op, axis: int, whole: Size, size: Size | None) -> Size:
+    """Return the size of a slice that is -1, or None if only run time knows whether it is -1."""
+    b = op.b
+    if size is not None and op.known(1) is not None:
+        return whole - op.sizes(1, _BEGIN)[axis]
+    begin = elements(op.frame, op.tensor(1))[axis]
+    found = b.subtract(b.scalar(whole, begin.shape.dtype), begin)
+    if size is None:
+        wanted = elements(op.frame, op.tensor(2))[axis]
+        found = b.select(b.compared("EQ", wanted, -1), found, wanted)
+    return op.sizes_in(found, _SIZES)[0]
 
 
 def _axes_of(strides: Strides) -> list[Entry]:
