@@ -35,9 +35,9 @@ _SHARE_OF_ROWS, _SHARE_OF_FACTORS = 8, 5
 _MOST_SIZES = 4
 """Sizes of tiles among which a trip chooses. f32, matrices of 2752x512, 8 groups: 128 rows in
 groups of 10 to 23 took 10.1 ms by one size of 20 rows, 8.8 by four up to 32, PyTorch's product of
-each group 10.2 to 11.2; 512 rows in groups of 19 to 120 took 20.5 by four sizes that are halves of each
-other and 19.7 by equal steps up to 80, PyTorch's 17 to 18. Four sizes compile a fifth longer than
-one (CPU time on a busy Intel Xeon with AMX, one thread, 2026-11-30)."""
+each group 10.2 to 11.2; 512 rows in groups of 19 to 120 took 20.5 by four sizes that are halves of
+each other and 19.7 by equal steps up to 80, PyTorch's 17 to 18. Four sizes compile a fifth longer
+than one (CPU time on a busy Intel Xeon with AMX, one thread, 2026-11-30)."""
 _WORTH_A_LOOP = 1 << 20
 """Multiplications that masked operands add: below, trips of a loop take as long (40 us)."""
 
