@@ -269,6 +269,51 @@ def test_a_size_is_the_number_that_a_guard_says():
             assert_runs_same(program, compiled, torch.randn(rows, 24 // rows), torch.randn(24))
 
 
+def test_a_quotient_that_bounds_make_a_number():
+    def program(x, y):
+        torch._check(x.shape[0] >= 12)
+        torch._check(x.shape[0] <= 15)
+        return torch.cat([x[: x.shape[0] // 4], y], 1), x[: (x.shape[0] // 4 - 1) // 2] * y
+
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("ingot")
+    compiled = torch.compile(program, backend=counter, fullgraph=True, dynamic=True)
+    for size in (13, 12, 15):
+        assert_runs_same(program, compiled, torch.randn(size, 2), torch.randn(3, 2))
+    assert counter.frame_count == 1
+
+
+PADDED = {
+    "to a length": lambda x, y: functional.pad(x, (1, 8 - x.shape[1]), value=3.0),
+    "in front": lambda x, y: functional.pad(x, (6 - x.shape[1], 0, 1, -1)),
+    "as long as another": lambda x, y: functional.pad(x, (0, y.shape[0] - x.shape[1])) + y,
+    "on both sides": lambda x, y: functional.pad(x, (y.shape[0] - x.shape[1], x.shape[1] - 6)),
+}
+
+
+@pytest.mark.parametrize("name", PADDED)
+def test_padding_that_may_cut(name):
+    """A padding is a symbol of either sign, and its gradient one of the other sign."""
+    torch._dynamo.reset()
+    program, counter = PADDED[name], CompileCounterWithBackend("ingot")
+    compiled = torch.compile(program, backend=counter, fullgraph=True, dynamic=True)
+    for size, other in ((4, 7), (6, 5), (9, 8), (10, 4), (5, 9)):
+        x, y = torch.randn(3, size, requires_grad=True), torch.randn(other)
+        assert_runs_same(program, compiled, x, y, grad=True)
+    assert counter.frame_count == 1
+
+
+def test_parts_of_several_lengths_that_are_padded():
+    def program(x, y):
+        return torch.nn.utils.rnn.pad_sequence([x, y[: y.shape[0] // 2]], True, -1.0)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(program, backend="ingot", fullgraph=True, dynamic=True)
+    for size, other in ((2, 9), (5, 6), (3, 6)):
+        x, y = (torch.randn(each, 3, requires_grad=True) for each in (size, other))
+        assert_runs_same(program, compiled, x, y, grad=True)
+
+
 def test_a_guard_with_a_quotient_that_is_whole():
     def program(x, y):
         square = x.reshape(x.shape[0] * x.shape[0], -1).reshape(x.shape[0], -1, x.shape[0])

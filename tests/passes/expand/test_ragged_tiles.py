@@ -26,13 +26,13 @@ ENTRY main {{
 }}"""
 
 
-def contraction_text(rows: object) -> str:
+def contraction_text(rows: object, element: str = "f32", depth: int = 5, width: int = 4) -> str:
     return f"""HloModule contraction
 ENTRY main {{
-  x = f32[{rows},5] parameter(0)
-  r = f32[{rows},4] parameter(1)
+  x = {element}[{rows},{depth}] parameter(0)
+  r = {element}[{rows},{width}] parameter(1)
   g = s32[{GROUPS}] parameter(2)
-  ROOT y = f32[{GROUPS},5,4] ragged-dot(x, r, g), lhs_contracting_dims={{0}},
+  ROOT y = {element}[{GROUPS},{depth},{width}] ragged-dot(x, r, g), lhs_contracting_dims={{0}},
     rhs_contracting_dims={{0}}, lhs_ragged_dims={{0}}
 }}"""
 
@@ -102,8 +102,50 @@ def test_a_group_without_rows_is_not_read():
 def test_groups_of_few_rows_are_a_loop_of_library_products():
     """A trip reads one group's matrix where it lies in the stack."""
     executable = ingot.compile(rows_text(16, "bf16", depth=512, width=256))
-    (product,) = [kernel for kernel in executable.kernels if "dot" in kernel.opcodes]
-    assert product.strategy == "product"
+    products = [kernel for kernel in executable.kernels if "dot" in kernel.opcodes]
+    assert {product.strategy for product in products} == {"product"}
+
+
+def test_tiles_have_several_sizes():
+    """A trip takes the smallest that holds its group's rows."""
+    executable = ingot.compile(rows_text(48, depth=256, width=128))
+    flops = [kernel.flops for kernel in executable.kernels if "dot" in kernel.opcodes]
+    assert [round(each / (2 * 256 * 128)) for each in sorted(flops)] == [8, 16, 24, 32]
+
+
+def test_groups_of_every_size_of_tile():
+    x, weights = numbers(48, 256), numbers(GROUPS, 256, 128)
+    x[20, 3], weights[1, 5, 7] = np.nan, np.inf
+    text = rows_text(48, depth=256, width=128)
+    executable, module = ingot.compile(text), ingot.parse_hlo(text)
+    for counts in ([33, 8, 7], [0, 48, 0], [1, 16, 31], [17, 9, 22], [40, 1, 0]):
+        groups = np.array(counts, np.int32)
+        want = np.asarray(ingot.evaluate(module, x, weights, groups))
+        got = np.asarray(executable(x, weights, groups))
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+def test_products_of_first_tiles_are_written_once(element):
+    """One product has all groups; the loop, for further tiles, has the other."""
+    text = contraction_text(600, element, 64, 96)
+    executable = ingot.compile(text)
+    flops = [kernel.flops for kernel in executable.kernels if "dot" in kernel.opcodes]
+    assert max(flops) >= (GROUPS - 0.1) * min(flops)
+    kind = ml_dtypes.bfloat16 if element == "bf16" else np.float32
+    x, y = numbers(600, 64).astype(kind), numbers(600, 96).astype(kind)
+    x[7, 0], y[599, 3] = np.inf, np.nan
+    for counts in ([250, 0, 350], [200, 200, 200], [3, 590, 2], [600, 0, 0]):
+        groups = np.array(counts, np.int32)
+        wide = [array.astype(np.float32) for array in (x, y)]
+        want = ingot.evaluate(ingot.parse_hlo(contraction_text(600, "f32", 64, 96)), *wide, groups)
+        want = np.asarray(want)
+        got = np.asarray(executable(x, y, groups))
+        if element == "bf16":  # summed in f32, rounded once
+            other = want.astype(kind)
+            assert np.mean((got == other) | (np.isnan(got) & np.isnan(other))) > 0.99
+        else:
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
 def test_rows_of_a_narrow_type_are_rounded_once():

@@ -158,6 +158,9 @@ def attribute_of(node: Node) -> Any:
     return operator.attrgetter(node.target)(owner)
 
 
+WITHOUT_EFFECTS = frozenset({"aten", "prims", "transformers"})
+"""Namespaces whose ops do what their schemas say, and no more."""
+
 _DRAWS_NOTHING = frozenset({"aten._scaled_dot_product_flash_attention_for_cpu.default"})
 """Ops that PyTorch marks as random although their kernel only supports a dropout of 0."""
 
@@ -203,8 +206,7 @@ def has_effects_of_its_own(node: Node) -> bool:
     target: Any = node.target
     if not isinstance(target, OpOverload):
         return False
-    is_pytorchs = target.namespace in ("aten", "prims")
-    return not is_pytorchs or is_impure(node)
+    return target.namespace not in WITHOUT_EFFECTS or is_impure(node)
 
 
 def is_view(node: Node) -> bool:

@@ -22,7 +22,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 
 from ingot.frontends.torch.layout import layout_of
 from ingot.frontends.torch.locations import metadata_of
-from ingot.frontends.torch.lowering import rules
+from ingot.frontends.torch.lowering import grouped_products, rules
 from ingot.frontends.torch.lowering.symbols import (
     is_read,
     read_in_bodies,
@@ -30,6 +30,7 @@ from ingot.frontends.torch.lowering.symbols import (
     with_bodies,
 )
 from ingot.frontends.torch.nodes import (
+    WITHOUT_EFFECTS,
     Node,
     has_effects_of_its_own,
     is_graph,
@@ -118,6 +119,8 @@ def _why_on_host(node: Node, host: dict[Node, str]) -> str | None:
         return ""
     if not rules.has_rule(node.target):
         return "Ingot has no rule for it"
+    if grouped_products.is_faster_on_host(node):
+        return ""
     if any(is_graph(item) for item in node.all_input_nodes):
         return _why_body_on_host(node)
     try:
@@ -137,7 +140,7 @@ def _is_of_a_library(target: Any) -> bool:
     """Whether an op is of another library (`torch.library`), or writes through one of those."""
     if isinstance(target, HigherOrderOperator):
         return str(target).startswith("auto_functionalized")
-    return isinstance(target, OpOverload) and target.namespace not in ("aten", "prims")
+    return isinstance(target, OpOverload) and target.namespace not in WITHOUT_EFFECTS
 
 
 def _why_body_on_host(node: Node) -> str | None:

@@ -3,7 +3,9 @@
 
 A tile is some neighbouring rows of one group. A trip slices a tile, multiplies it, and adds the
 product to the result, rows of other groups left out. So each row is multiplied once, where one
-`dot` of masked operands multiplies it once per group, and groups without rows are not read.
+`dot` of masked operands multiplies it once per group, and groups without rows are not read. A trip
+takes the smallest of a few sizes of tiles that holds the rows that are left of its group. Where
+factors are in groups, one `dot` makes the products of the first tiles of all groups.
 
 Example:
     f32[6,k] of groups of 5 and 1 rows, tiles of 4 rows
@@ -15,7 +17,7 @@ from __future__ import annotations
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import S64, DType, wider
+from ingot.hlo.dtype import S32, S64, DType, wider
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import DotAttributes
@@ -24,11 +26,18 @@ from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import size_value
 from ingot.support.records import record
 
-_LEAST_ROWS, _MOST_ROWS = 4, 80
-"""Rows of a tile. Packing a matrix of 512x1024 bf16 takes as long as multiplying 15 rows by it. 256
-rows in 8 groups took 2.5 ms by tiles of 32 rows, 2.8 by 16, 3.9 by 64; of 16 rows, tiles of 4 took
-0.29 and of 8 0.39; of 1024 rows, tiles of 64 took 8.1 and of 128 9.7 (AVX-512, one thread,
-2026-11-27)."""
+_LEAST_ROWS, _MOST_ROWS, _MOST_FACTORS = 4, 80, 512
+"""Rows of a tile; of one of factors, whose products are summed, at most `_MOST_FACTORS`. Packing a
+matrix of 512x1024 bf16 takes as long as multiplying 15 rows by it. Of 1024 rows, tiles of 64 took
+8.1 and of 128 9.7 (AVX-512, one thread, 2026-11-27)."""
+_SHARE_OF_ROWS, _SHARE_OF_FACTORS = 8, 5
+"""Quarters of a group's mean rows that a tile has, where rows or factors are in groups."""
+_MOST_SIZES = 4
+"""Sizes of tiles among which a trip chooses. f32, matrices of 2752x512, 8 groups: 128 rows in
+groups of 10 to 23 took 10.1 ms by one size of 20 rows, 8.8 by four up to 32, PyTorch's product of
+each group 10.2 to 11.2; 512 rows in groups of 19 to 120 took 20.5 by four sizes that are halves of
+each other and 19.7 by equal steps up to 80, PyTorch's 17 to 18. Four sizes compile a fifth longer
+than one (CPU time on a busy Intel Xeon with AMX, one thread, 2026-11-30)."""
 _WORTH_A_LOOP = 1 << 20
 """Multiplications that masked operands add: below, trips of a loop take as long (40 us)."""
 
@@ -66,19 +75,29 @@ def tiled(op: Instruction, build: Builder, module: Module, limits: Instruction) 
     lhs, rhs = op.operands[:2]
     (ragged,) = given.lhs_ragged_dims
     extent = lhs.shape.dims[ragged]
-    rows = _tile_rows(extent, limits.shape.dims[0])
     along = _RaggedDims.of(op)
+    rows = _tile_rows(extent, limits.shape.dims[0], along.result is None)
     if not isinstance(extent, int):  # it may be less than a tile
         lhs = _padded(build, lhs, ragged, rows)
         rhs = _padded(build, rhs, along.rhs, rows) if along.rhs is not None else rhs
     dims = list(op.shape.dims)
     if along.result is not None:
         dims[along.result] = lhs.shape.dims[ragged]
-    bases, ends, tiles = _ranges(build, limits, extent, rows, module)
-    count = build.reshape_to(_last(build, tiles), ())
-    result = build.full(0, Shape.array(op.shape.dtype, tuple(dims)))
     # A group's sums wait in a wider type than the result's for its last trip.
     narrows = along.result is None and op.shape.dtype is not wider(op.shape.dtype)
+    starts, ends = _ranges(build, limits, extent)
+    if along.rhs is None:
+        result = build.full(0, Shape.array(op.shape.dtype, tuple(dims)))
+    else:
+        result = _first_products(op, build, (lhs, rhs), (starts, ends), rows)
+        behind = build.minimum(build.add(starts, build.full(rows, starts.shape)), ends)
+        if narrows:  # a group with more rows is summed anew, and rounded once
+            fits = build.compare(behind, ends, direction="EQ")
+            starts = build.select(fits, ends, starts)
+        else:
+            starts = behind
+    bases, tiles = _trips(build, starts, ends, rows, module)
+    count = build.reshape_to(_last(build, tiles), ())
     sums = [build.full(0, Shape.array(wider(op.shape.dtype), tuple(dims[1:])))] if narrows else []
     state = build.tuple(build.constant(0, S64), count, lhs, rhs, bases, ends, tiles, result, *sums)
     loop = build.while_(
@@ -115,15 +134,18 @@ class _RaggedDims:
         return cls(None, (*given.lhs_batch_dims, *given.lhs_free_dims(rank)).index(ragged))
 
 
-def _tile_rows(extent: int | Dim, groups: int | Dim) -> int:
-    """Return the rows of a tile: a quarter more than a group has, so that most groups are one tile.
+def _tile_rows(extent: int | Dim, groups: int | Dim, sums: bool) -> int:
+    """Return the rows of a tile: more than most groups have, at most what there is.
 
-    Of many rows, equal parts of that; at most what there is.
+    Many rows are in equal parts, where they are not summed: the first parts of all groups are one
+    product then.
     """
+    most = _MOST_FACTORS if sums else _MOST_ROWS
     if not isinstance(extent, int) or not isinstance(groups, int):
         return _MOST_ROWS
-    wanted = max(-(-5 * extent // (4 * groups)), _LEAST_ROWS)
-    return min(extent, -(-wanted // -(-wanted // _MOST_ROWS)))
+    quarters = _SHARE_OF_FACTORS if sums else _SHARE_OF_ROWS
+    wanted = max(-(-quarters * extent // (4 * groups)), _LEAST_ROWS)
+    return min(extent, most if sums and wanted > most else -(-wanted // -(-wanted // most)))
 
 
 def _padded(build: Builder, x: Instruction, dim: int, rows: int) -> Instruction:
@@ -132,20 +154,83 @@ def _padded(build: Builder, x: Instruction, dim: int, rows: int) -> Instruction:
 
 
 def _ranges(
-    build: Builder, limits: Instruction, extent: int | Dim, rows: int, module: Module
-) -> tuple[Instruction, Instruction, Instruction]:
-    """Return for each group where trip 0 would begin, its end, and the tiles up to that."""
-    shape = limits.shape
-    zeros = build.full(0, shape)
+    build: Builder, limits: Instruction, extent: int | Dim
+) -> tuple[Instruction, Instruction]:
+    """Return for each group where it begins and ends."""
     most = build.convert_to(size_value(build, extent), S64)
-    ends = build.clamp(zeros, limits, build.broadcast_to(most, shape.dims))
-    starts = _shifted(build, ends)
+    ends = build.clamp(
+        build.full(0, limits.shape), limits, build.broadcast_to(most, limits.shape.dims)
+    )
+    return _shifted(build, ends), ends
+
+
+def _trips(
+    build: Builder, starts: Instruction, ends: Instruction, rows: int, module: Module
+) -> tuple[Instruction, Instruction]:
+    """Return for each group where trip 0 would begin, and the tiles up to its end."""
+    shape = ends.shape
     size = build.full(rows, shape)
-    count = build.maximum(build.subtract(ends, starts), zeros)
+    count = build.maximum(build.subtract(ends, starts), build.full(0, shape))
     tiles = build.divide(build.add(count, build.full(rows - 1, shape)), size)
     tiles = running_sums(tiles, build, module)
-    bases = build.subtract(starts, build.multiply(_shifted(build, tiles), size))
-    return bases, ends, tiles
+    return build.subtract(starts, build.multiply(_shifted(build, tiles), size)), tiles
+
+
+def _first_products(
+    op: Instruction,
+    build: Builder,
+    factors: tuple[Instruction, Instruction],
+    limits: tuple[Instruction, Instruction],
+    rows: int,
+) -> Instruction:
+    """Return the products of the first tiles of all groups: one `dot` with a batch of groups.
+
+    A trip of the loop reads and writes a group's product. Most groups have one tile, and this
+    writes their products once.
+    """
+    given = op.as_(RaggedDotAttributes)
+    (groups,) = limits[0].shape.dims
+    shape = Shape.array(S64, (groups, rows))
+    row = build.add(
+        build.broadcast_to(limits[0], shape.dims, (0,)), build.iota(shape=shape, iota_dimension=1)
+    )
+    is_own = build.compare(row, build.broadcast_to(limits[1], shape.dims, (0,)), direction="LT")
+    along = _RaggedDims.of(op)
+    assert along.rhs is not None
+    (ragged,) = given.lhs_ragged_dims
+    tiles = list[Instruction]()
+    for factor, dim in zip(factors, (ragged, along.rhs), strict=True):
+        rank = factor.shape.rank
+        tile = build.gather(
+            factor,
+            row,
+            offset_dims=tuple(range(2, rank + 1)),
+            collapsed_slice_dims=(dim,),
+            start_index_map=(dim,),
+            index_vector_dim=2,
+            slice_sizes=factor.shape.with_dim(dim, 1).dims,
+        )
+        mask = build.broadcast_to(is_own, tile.shape.dims, (0, 1))
+        tiles.append(build.select(mask, tile, build.full(0, tile.shape)))
+    numbers = {
+        name: tuple(_moved(at, dim) for at in getattr(given, name))
+        for side, dim in (("lhs", ragged), ("rhs", along.rhs))
+        for name in (f"{side}_batch_dims", f"{side}_contracting_dims")
+    }
+    return build.dot(
+        *tiles,
+        shape=op.shape,
+        operand_precision=given.operand_precision,
+        lhs_batch_dims=(0, *numbers["lhs_batch_dims"]),
+        lhs_contracting_dims=numbers["lhs_contracting_dims"],
+        rhs_batch_dims=(0, *numbers["rhs_batch_dims"]),
+        rhs_contracting_dims=numbers["rhs_contracting_dims"],
+    )
+
+
+def _moved(dim: int, ragged: int) -> int:
+    """Return where a dimension is in the tiles of all groups, after the groups and the rows."""
+    return 1 if dim == ragged else dim + 1 + (dim < ragged)
 
 
 def _shifted(build: Builder, values: Instruction) -> Instruction:
@@ -191,9 +276,10 @@ def _body(
     add = module.take(scalar_computation("add", S64))
     group = b.reduce(b.convert_to(done, S64), b.constant(0, S64), dimensions=(0,), to_apply=add)
     start = b.add(_item(b, bases, group), b.multiply(trip, b.constant(rows, S64)))
-    tile = _Tile(b, start, _item(b, ends, group), lhs.shape.dims[ragged], rows)
+    end = _item(b, ends, group)
     if along.result is None:
         assert along.rhs is not None
+        tile = _Tile(b, start, end, lhs.shape.dims[ragged], rows)
         own, theirs = tile.own(lhs, ragged), tile.own(rhs, along.rhs)
         product = _product(op, b, own, theirs, wider(op.shape.dtype))
         dims = product.shape.dims
@@ -205,16 +291,44 @@ def _body(
         total = b.add(before, product)
         sums = [total for _ in sums]
         total, at = b.reshape_to(total, (1, *dims)), (0, group)
+        result = b.update_at(result, b.convert_to(total, result.shape.dtype), *at)
     else:
-        (dim,) = given.rhs_group_dims
-        one = b.slice_at(rhs, dim, group, 1)
-        product = _product(op, b, tile.of(lhs, ragged), one, wider(op.shape.dtype))
-        product = tile.masked(product, along.result)
-        before = b.convert_to(tile.of(result, along.result), wider(op.shape.dtype))
-        total, at = b.add(before, product), (along.result, tile.first)
-    result = b.update_at(result, b.convert_to(total, result.shape.dtype), *at)
+        given_parts = b.tuple(lhs, rhs, result, group, start, end)
+        counts = _tile_sizes(rows, isinstance(lhs.shape.dims[ragged], int))
+        left = b.subtract(end, start)
+        index = b.constant(0, S32)
+        for fewer in counts[:-1]:
+            is_more = b.compare(left, b.constant(fewer, S64), direction="GT")
+            index = b.add(index, b.convert_to(is_more, S32))
+        branches = [
+            module.take(_branch(op, given_parts.shape, along.result, fewer)) for fewer in counts
+        ]
+        result = b.conditional(
+            index, *[given_parts] * len(branches), branch_computations=tuple(branches)
+        )
     step = b.add(trip, b.constant(1, S64))
     return b.build(b.tuple(step, count, lhs, rhs, bases, ends, tiles, result, *sums))
+
+
+def _branch(op: Instruction, state: Shape, at: int, rows: int) -> Computation:
+    """Return the computation that adds the product of one tile of rows to the result."""
+    given = op.as_(RaggedDotAttributes)
+    (ragged,), (dim,) = given.lhs_ragged_dims, given.rhs_group_dims
+    b = Builder(f"rows_{rows}")
+    lhs, rhs, result, group, start, end = b.elements_of(b.parameter(0, state))
+    tile = _Tile(b, start, end, lhs.shape.dims[ragged], rows)
+    one, element = b.slice_at(rhs, dim, group, 1), wider(op.shape.dtype)
+    product = tile.masked(_product(op, b, tile.of(lhs, ragged), one, element), at)
+    total = b.add(b.convert_to(tile.of(result, at), element), product)
+    return b.build(b.update_at(result, b.convert_to(total, result.shape.dtype), at, tile.first))
+
+
+def _tile_sizes(rows: int, is_known: bool) -> list[int]:
+    """Return the rows that tiles may have, ascending: equal steps, or halves of unknown rows."""
+    if not is_known:
+        return [rows >> shift for shift in reversed(range(_MOST_SIZES))]
+    step = max(-(-rows // _MOST_SIZES), _LEAST_ROWS)
+    return [*range(step, rows, step), rows]
 
 
 class _Tile:

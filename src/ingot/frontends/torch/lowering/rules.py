@@ -69,9 +69,9 @@ FAMILIES = (
     *_POINTWISE, *_FOLDS, *_MOVES, *_NETWORKS, *_PRODUCTS, assertions, higher_order,
 )  # fmt: skip
 
-RULES = with_copies(
-    merged(elementwise.PRIMS, higher_order.INTERNAL, *(family.RULES for family in FAMILIES))
-)
+_OTHERS = (elementwise.PRIMS, higher_order.INTERNAL, grouped_products.TRANSFORMERS)
+
+RULES = with_copies(merged(*_OTHERS, *(family.RULES for family in FAMILIES)))
 
 
 def has_rule(target: Any) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ingot.frontends.building.arrays import wider
 from ingot.frontends.building.indexing import take
@@ -16,6 +17,7 @@ from ingot.frontends.torch.lowering.index_checks import wrapped
 from ingot.frontends.torch.lowering.op import Op, Operand, Scalar
 from ingot.frontends.torch.lowering.searching import count_up_to_each
 from ingot.frontends.torch.lowering.table import RuleTable
+from ingot.frontends.torch.nodes import value_of
 from ingot.frontends.torch.sizes import Size, is_data_symbol
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import F32, F64, PRED, S64
@@ -190,16 +192,44 @@ def _constant_pad_nd(op: Op, x: Instruction, pad: Sequence[Size], value: Scalar 
     """Pairs (before, after) from the last dimension on; negative ones cut."""
     b, rank = op.b, x.shape.rank
     fill = op.scalar(value, x.shape.dtype)
+    given = op.node.args[1]
     for number in range(len(pad) // 2):
         axis = rank - 1 - number
-        low, high = pad[2 * number], pad[2 * number + 1]
-        first = -low if isinstance(low, int) and low < 0 else 0
-        cut = -high if isinstance(high, int) and high < 0 else 0
+        low, high = pad[2 * number : 2 * number + 2]
+        cuts = [_cuts(item) for item in given[2 * number : 2 * number + 2]]
+        if None in cuts:
+            x = _padded_or_cut(op, x, axis, (low, high), fill)
+            continue
+        first, cut = (
+            -item if is_cut else 0 for item, is_cut in zip((low, high), cuts, strict=True)
+        )
         x = b.sliced(x, axis, first, x.shape.dims[axis] - cut)
         x = b.padded(x, axis, low + first, high + cut, fill)
     if x.shape.dims != op.dims and any(isinstance(item, Dim) for item in pad):
-        raise op.error("the padding is a symbol that may be negative", "give it as a constant")
+        raise op.error("PyTorch has another size for what is padded by a symbol")
     return x
+
+
+def _cuts(given: Any) -> bool | None:
+    """Whether a padding is negative; None if PyTorch does not know."""
+    value = value_of(given)
+    if isinstance(value, int):
+        return value < 0
+    if statically_known_true(value >= 0):
+        return False
+    return True if statically_known_true(value <= 0) else None
+
+
+def _padded_or_cut(
+    op: Op, x: Instruction, axis: int, pad: tuple[Size, Size], fill: Instruction
+) -> Instruction:
+    """Pad or cut an axis by sizes of either sign: elements outside are read behind the last one."""
+    b, size = op.b, x.shape.dims[axis]
+    number = b.iota_of(S64, (size + pad[0] + pad[1],), 0)
+    number = b.subtract(number, b.like(pad[0], number.shape))
+    end = b.like(size, number.shape)
+    is_inside = b.and_(b.compared("GE", number, 0), b.compare(number, end, direction="LT"))
+    return take(b, b.padded(x, axis, 0, 1, fill), b.select(is_inside, number, end), axis)
 
 
 @RULES.rule("unfold")
