@@ -92,8 +92,8 @@ def _gradients_of_rows(
     # The matrices lie in memory as a linear layer's do, transposed.
     groups, depth, width = shape.dims
     shape = shape.with_dims((groups, width, depth))
-    turned = _ragged(b, gradient, x, sizes, shape, contracting=(0, 0), groups=())
-    return of_rows, b.transposed(turned, (0, 2, 1))
+    transposed = _ragged(b, gradient, x, sizes, shape, contracting=(0, 0), groups=())
+    return of_rows, b.transposed(transposed, (0, 2, 1))
 
 
 def _sizes(b: GraphBuilder, ends: Instruction) -> Instruction:
