@@ -23,12 +23,13 @@ from ingot.frontends.torch.sizes import sizes_of
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
-_MOST_MEAN_ROWS = 32
+_MOST_MEAN_ROWS = {2: 32, 4: 4}
 """Rows of a group, on average, from which on PyTorch's products of one group after the other are
-faster: they do not pad the last tile of a group, and have less to gain from the fused rest.
-Mixtral of 2 layers, f32, 16 rows: 1.07 and 1.08 times as fast compiled (inference, training step),
-64 rows 0.92 and 0.91. A layer of bf16: 16 rows 1.29 and 1.02, 128 rows 0.87 and 0.85 (CPU time on
-a busy Intel Xeon with AMX, one thread, 2026-11-30)."""
+faster, by the bytes of an element: they do not pad the last tile of a group, and have less to gain
+from the fused rest. Mixtral of 2 layers, f32, 16 rows: 0.9 times as fast compiled, and its training
+step 0.9 to 1.0 (quiet, 2026-11-30); 64 rows 0.92 and 0.91. A layer of bf16: 2 rows 1.14 (training),
+16 rows 1.29 and 1.02 to 1.27, 128 rows 0.87 and 0.85 (CPU time on a busy machine). All on an Intel
+Xeon with AMX, one thread."""
 
 RULES = RuleTable("aten")
 TRANSFORMERS = RuleTable("transformers")
@@ -45,7 +46,7 @@ def is_faster_on_host(node: Node) -> bool:
     rows, groups = x.shape[0], weight.shape[0]
     if not isinstance(rows, int) or not isinstance(groups, int):
         return False
-    return rows > _MOST_MEAN_ROWS * groups
+    return rows > _MOST_MEAN_ROWS.get(x.dtype.itemsize, 0) * groups
 
 
 @RULES.rule("_grouped_mm")
