@@ -147,10 +147,8 @@ def _stays(kernel: ContractionKernel, bits: int, rows: int, vectors: Vectors) ->
     if kernel.patches is not None and isinstance(n, int):
         # Patches are packed again for each block of columns; pieces of k stay in the cache.
         return n * MAX_DEPTH * bits // 8 <= UNPACKED_BYTES
-    if not isinstance(m, int) and not is_crowded:
-        # Rows may be few; packing for few costs more than many gain by it.
-        return isinstance(k, int)
-    return False
+    # Rows may be few; packing for few costs more than many gain by it.
+    return not isinstance(m, int) and not is_crowded and isinstance(k, int)
 
 
 def are_few(kernel: ContractionKernel, bits: int, rows: int) -> bool:
