@@ -96,7 +96,7 @@ def test_wide(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(40, 64))
 def test_spread_inputs_without_gaps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution_phases, "MIN_PRODUCTS", 0)
+    monkeypatch.setattr(convolution_phases, "MIN_GROUPED_PRODUCTS", 0)
     agrees(*_case(seed), of_largest=TOLERANCE["f32"])
 
 
