@@ -37,6 +37,7 @@ from ingot.passes.simplify.convolution_operands import (
     convolution_filter_slicer,
 )
 from ingot.passes.simplify.convolution_phases import convolution_phases
+from ingot.passes.simplify.convolution_taps import convolution_taps
 from ingot.passes.simplify.convolutions import ConvolutionCanonicalizer
 from ingot.passes.simplify.dead_code import CommonSubexpressionElimination, DeadCodeElimination
 from ingot.passes.simplify.depthwise_strips import depthwise_strips
@@ -116,6 +117,7 @@ DOTS = FixedPoint(
         convolution_filter_slicer,
         conv_operand_swapper,
         convolution_phases,
+        convolution_taps,
         depthwise_strips,
         grouped_filter_gradients,
         ConvolutionCanonicalizer(),
@@ -176,6 +178,8 @@ ORDER = """
         into parts, the op itself cannot
     complex-expander < algsimp: rules and folding then see real arithmetic
     conv-operand-swapper < convolution-phases: the swap changes which operand is dilated
+    convolution-phases < convolution-taps: phases that become features may be enough of them
+    convolution-taps < convolution-canonicalizer: it takes any layout
     convolution-phases < convolution-canonicalizer: its parts need the layout too
     convolution-phases < depthwise-strips: it leaves no gaps between rows
     depthwise-strips < convolution-canonicalizer: strips need the layout too
