@@ -11,7 +11,7 @@ from ingot.evaluator import evaluate
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.kernel.fft import tables
-from ingot.kernel.fft.build import factors
+from ingot.kernel.fft.radices import factors, pass_radices
 from ingot.llvm.target import TargetSpec, host_levels
 
 pytestmark = pytest.mark.fast_share(4)
@@ -87,6 +87,35 @@ def test_special_values_stay_in_their_row(value):
     after = run(x)
     np.testing.assert_array_equal(before[:16], after[:16])
     assert np.isfinite(after[16]).all() == bool(np.isfinite(value))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("length", [6, 9, 10, 12, 15, 16, 90, 192, 200, 225, 240, 384, 480])
+def test_composite_radices_and_passes_that_move_rows(length, kind):
+    """Whole and partial blocks of lanes, and of a row's elements, at both ends of a transform."""
+    for rows in (1, 16, 19):
+        check(kind, (rows,), (length,))
+
+
+@pytest.mark.parametrize("level", host_levels())
+@pytest.mark.parametrize("length", [192, 200, 400, 1200])
+def test_rows_that_passes_move_on_every_level(length, level):
+    for kind in KINDS:
+        check(kind, (18,), (length,), "c64", TargetSpec.host(level))
+
+
+@pytest.mark.parametrize("length", [2, 6, 12, 31, 144, 192, 200, 1000, 4096, 1 << 21, 9 << 20])
+def test_radices_of_passes(length):
+    radices = pass_radices(length)
+    assert radices is not None
+    assert np.prod(radices) == length
+    assert len(radices) <= len(factors(length) or ())
+
+
+def test_large_primes_have_no_passes():
+    assert pass_radices(37) is None
+    assert pass_radices(2 * 41) is None
+    assert pass_radices(1) == ()
 
 
 @pytest.mark.slow

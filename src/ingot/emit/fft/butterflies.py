@@ -2,7 +2,8 @@
 """Butterflies: discrete Fourier transforms of a few complex vectors in registers.
 
 The bottom of the FFT emitters. `butterfly(math, values)` returns the transform of a few vectors: 2,
-4 and 8 by the usual factorization, odd primes by the symmetry of the matrix of cosines and sines.
+4 and 8 by the usual factorization, odd primes by the symmetry of the matrix of cosines and sines,
+products of those along two dimensions.
 
 Real transforms of even length take a half-length complex transform apart, or pack one. A real
 sequence x of length 2h is read as z = x[0::2] + i x[1::2]. With Z its transform, E and O those of
@@ -100,7 +101,7 @@ class ComplexMath:
 
 
 def butterfly(m: ComplexMath, values: Sequence[Complex]) -> list[Complex]:
-    """Return the transform of `values`, whose number is 1, 2, 4, 8 or an odd prime."""
+    """Return the transform of `values`, whose number is small."""
     count = len(values)
     if count == 1:
         return list(values)
@@ -108,7 +109,49 @@ def butterfly(m: ComplexMath, values: Sequence[Complex]) -> list[Complex]:
         return [m.add(*values), m.sub(*values)]
     if count == 4:
         return _four(m, values)
-    return _eight(m, values) if count == 8 else _odd(m, values)
+    if count == 8:
+        return _eight(m, values)
+    first = next((part for part in (4, 2, 3, 5, 7) if count % part == 0 and part < count), 0)
+    return _of_two_factors(m, values, first) if first else _odd(m, values)
+
+
+def _of_two_factors(m: ComplexMath, values: Sequence[Complex], rows: int) -> list[Complex]:
+    """Return the transform of `rows * columns` values: one along each of two dimensions.
+
+    If the factors have no common divisor, the indices x = columns i + rows j (mod count) leave no
+    roots between them (Good and Thomas); else those of x = columns i + j are constants.
+    """
+    count = len(values)
+    columns = count // rows
+    is_coprime = math.gcd(rows, columns) == 1
+    step = rows if is_coprime else 1
+    table = [
+        butterfly(m, [values[(columns * i + step * j) % count] for i in range(rows)])
+        for j in range(columns)
+    ]
+    results = list(values)
+    for i in range(rows):
+        line = [table[j][i] for j in range(columns)]
+        if not is_coprime:
+            line = [_rotated(m, value, i * j, count) for j, value in enumerate(line)]
+        for j, value in enumerate(butterfly(m, line)):
+            results[_index_of(i, j, rows, columns) if is_coprime else i + rows * j] = value
+    return results
+
+
+def _index_of(i: int, j: int, rows: int, columns: int) -> int:
+    """Return the number below rows * columns that is i modulo rows and j modulo columns."""
+    return next(k for k in range(i, rows * columns, rows) if k % columns == j)
+
+
+def _rotated(m: ComplexMath, value: Complex, turns: int, count: int) -> Complex:
+    """Return a value times a root of unity: `turns` of `count`."""
+    if turns % count == 0:
+        return value
+    if 4 * turns == count:
+        return m.times_i(value, negative=True)
+    angle = -2 * math.pi * turns / count
+    return m.mul(value, Complex(*_constants(m, math.cos(angle), math.sin(angle))))
 
 
 def _four(m: ComplexMath, values: Sequence[Complex]) -> list[Complex]:
@@ -170,9 +213,16 @@ def _constants(m: ComplexMath, *values: float) -> list[Value]:
 
 def unpacked(m: ComplexMath, element: Complex, mirrored: Complex, twiddle: Complex) -> Complex:
     """Return X[k] of `element` Z[k], `mirrored` Z[h-k] (Z[0] for both ends) and `twiddle` w^k."""
+    return m.add(*halves(m, element, mirrored, twiddle))
+
+
+def halves(
+    m: ComplexMath, element: Complex, mirrored: Complex, twiddle: Complex
+) -> tuple[Complex, Complex]:
+    """Return E[k] and w^k O[k]: their sum is X[k], the conjugate of their difference X[h-k]."""
     even = m.scale(m.add(element, m.conj(mirrored)), 0.5)
     odd = m.scale(m.times_i(m.sub(element, m.conj(mirrored)), negative=True), 0.5)
-    return m.add(even, m.mul(odd, twiddle))
+    return even, m.mul(odd, twiddle)
 
 
 def packed(m: ComplexMath, element: Complex, mirrored: Complex, twiddle: Complex) -> Complex:

@@ -23,7 +23,8 @@ from ingot.gpu.schedule.fourier import RADICES, fold_points
 from ingot.gpu.schedule.strategies import ChirpConvolution, SequenceTransforms, SpectrumFold, Stage
 from ingot.hlo.dtype import C64, DType
 from ingot.kernel.fft import tables
-from ingot.kernel.fft.build import FINE, Strides, factors
+from ingot.kernel.fft.build import FINE, Strides
+from ingot.kernel.fft.radices import factors
 from ingot.kernel.fft.steps import is_columns
 from ingot.kernel.ir import Buffer, FftKernel
 from ingot.llvm import types as lt

@@ -23,7 +23,7 @@ from ingot.gpu.schedule.strategies import (
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, ceil_div
 from ingot.kernel.fft import build as fft
-from ingot.kernel.fft.build import factors
+from ingot.kernel.fft.radices import factors
 from ingot.kernel.fft.steps import is_columns, padded_length
 from ingot.kernel.ir import Buffer, FftKernel, Kernel
 from ingot.support.records import replace

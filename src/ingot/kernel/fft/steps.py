@@ -20,7 +20,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 from ingot.hlo.dim import Dim
-from ingot.kernel.fft.build import FoldStage, Stage, Strides, factors
+from ingot.kernel.fft.build import FoldStage, Stage, Strides
+from ingot.kernel.fft.radices import factors, pass_radices
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.support.records import record
 
@@ -48,6 +49,12 @@ are lanes; columns of real numbers; columns of which half a spectrum is in memor
 
 _COLUMNS: Mapping[str, Side] = {"real": "real columns", "half": "half columns"}
 """Columns by what an area holds, if it is not all elements."""
+
+MOST_TILES_BYTES, MAX_MOVED = 48 << 10, 1.1
+"""Bytes of both tiles beyond which the L1 cache does not hold them: then the first pass reads rows
+and the last one writes them, blocks of elements by way of scratch, if they move at most MAX_MOVED
+times the elements. 757x288 took 0.86 of the time, 500x300 0.92, 500x192 0.92; with smaller tiles
+500x96 1.3, 500x90 1.07 (Sapphire Rapids, one thread, 2026-11-30)."""
 
 SIDES = (4, 8)
 """Half the lanes of vectors whose squares of pairs registers hold (`cpu.emit.fft.squares`)."""
@@ -186,15 +193,39 @@ class _Planner:
         source, target = _side(stage.source, stage.load), _side(stage.target, stage.store)
         if target == "columns" and stage.twiddle:
             target = "grid"
+        radices = self._ordered(pass_radices(stage.length))
+        if radices and self._moves(stage.source, stage.load, radices[0]):
+            source = "rows"
+        if radices and self._moves(stage.target, stage.store, radices[-1]):
+            target = "rows"
         if source == "tile":
             self._bring_in()
-        radices = factors(stage.length)
         if radices is None:
             self._convolve(source, target)
         else:
             self._passes(radices, stage.length, source, target)
         if target == "tile":
             self._take_out()
+
+    def _ordered(self, radices: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        """Return the radices; first and last the smallest ones whose passes transpose rows."""
+        if radices is None or len(radices) < 2:
+            return radices
+        stage, (*rest, last) = self.stage, radices
+        first = next((r for r in rest[::-1] if self._moves(stage.source, stage.load, r)), rest[0])
+        rest = [*rest, last]
+        rest.remove(first)
+        last = next((r for r in rest[::-1] if self._moves(stage.target, stage.store, r)), rest[-1])
+        rest.remove(last)
+        return (first, *rest, last)
+
+    def _moves(self, side: Strides, holds: str, radix: int) -> bool:
+        """Whether the first or last pass, of `radix`, transposes rows itself."""
+        length, block = self.stage.length, max(1, self.lanes // 2)
+        moved = -(-length // (radix * block)) * radix * block
+        is_large = 2 * self.tile_bytes > MOST_TILES_BYTES
+        is_plain = holds == "complex" and not is_columns(side)
+        return is_plain and radix < length and is_large and moved <= MAX_MOVED * length
 
     def _is_in_registers(self) -> bool:
         """Whether registers hold whole rows: no tile."""
@@ -285,7 +316,7 @@ class _Planner:
         """Bluestein: w^(jk) = c_j c_k / c_(j-k), so that the transform is a convolution."""
         length = self.stage.length
         padded = padded_length(length)
-        radices = factors(padded)
+        radices = pass_radices(padded)
         assert radices is not None, "a padded length has small factors"
         chirp = Table("chirp", (length,))
         spectrum = Table("chirp_spectrum", (length, padded))
@@ -315,6 +346,11 @@ class _Planner:
             self._add("real", "tile", "rows", count=length)
         elif stage.store == "half":
             self._add("move", "tile", "rows", count=length // 2 + 1)
+        elif stage.store == "unpacked" and length >= self.lanes > 1:
+            # Against unpacking to a tile 918x58 took 0.83, 500x120 0.88, 500x320 0.91, 757x288 1.04
+            # (Sapphire Rapids, one thread, 2026-11-30).
+            table = Table("fold_twiddles", (length, 0))
+            self._add("unpack", "tile", "rows", count=length, table=table)
         elif stage.store == "unpacked":
             table = Table("fold_twiddles", (length, 0))
             self._add("unpack", "tile", "tile", count=length, table=table)

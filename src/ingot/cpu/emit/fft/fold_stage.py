@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import product
 
-from ingot.cpu.emit.fft.sides import Tile, interleave, separate
+from ingot.cpu.emit.fft.sides import Rows, Tile, interleave, separate
 from ingot.cpu.emit.fft.stages import MAX_STAGES, Env, area
-from ingot.emit.fft.butterflies import Complex, ComplexMath, packed, unpacked
+from ingot.emit.fft.butterflies import Complex, ComplexMath, halves, packed, unpacked
 from ingot.emit.values.indices import IndexValue
 from ingot.kernel.fft.build import FINE, FOLD_BLOCK
+from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
@@ -218,6 +219,39 @@ def unpack_tile(m: ComplexMath, half: Value, table: Value, source: Tile, target:
     at(0, 0, 0)
     at(half, 0, 0)
     f.for_range(half, lambda k: at(k, k, f.isub(half, k)), start=1)
+
+
+def unpack_rows(
+    m: ComplexMath, given: Mapping[str, Value], source: Tile, target: Rows, scratch: Tile
+) -> None:
+    """Write the `count` + 1 elements of the spectrum of a real signal to rows, from both ends on.
+
+    Blocks of the two ends overlap in the middle, where they write the same numbers.
+
+    Args:
+        m: emits complex arithmetic.
+        given: `count` and `table`, as in `unpack_tile`; `count` is at least two blocks.
+        source: the transform Z.
+        target: where the spectrum X is written.
+        scratch: memory for two blocks.
+    """
+    f, half, block = m.f, given["count"], target.block
+
+    def pair(start: Value, e: Value) -> None:
+        k = f.add(start, e)
+        is_first = f.icmp("eq", k, f.const(lt.I64, 0))
+        mirror = f.select(is_first, k, f.sub(half, k))
+        even, odd = halves(m, source.load(k), source.load(mirror), m.constant(given["table"], k))
+        scratch.store(e, m.add(even, odd))
+        scratch.store(f.isub(2 * block - 1, e), m.conj(m.sub(even, odd)))
+
+    def both(start: Value) -> None:
+        f.for_range(f.const(lt.I64, block), lambda e: pair(start, e))
+        target.store_block(start, [scratch.load(e) for e in range(block)])
+        behind = f.isub(f.isub(half, start), block - 1)
+        target.store_block(behind, [scratch.load(block + e) for e in range(block)])
+
+    f.for_range(f.iadd(f.idiv(half, 2), 1), both, step=block)
 
 
 def pack_tile(m: ComplexMath, half: Value, table: Value, source: Tile, target: Tile) -> None:

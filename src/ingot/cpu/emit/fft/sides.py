@@ -260,7 +260,7 @@ class Rows:
         f = self.math.f
 
         def many(index: IndexValue) -> None:
-            indices = [f.iadd(index, number) for number in range(self._block)]
+            indices = [f.iadd(index, number) for number in range(self.block)]
             self.store_block(index, [tile.load(each) for each in indices])
 
         def one(index: IndexValue) -> None:
@@ -270,7 +270,7 @@ class Rows:
 
     def load_block(self, index: IndexValue) -> list[Complex]:
         """Return as many elements of all lanes as are transposed at once."""
-        m, block = self.math, self._block
+        m, block = self.math, self.block
         halves = [
             transposed(m, [self._pairs(start, index, block) for start in part])
             for part in self._parts()
@@ -280,7 +280,7 @@ class Rows:
 
     def store_block(self, index: IndexValue, values: Sequence[Complex]) -> None:
         """Set as many elements of all lanes as are transposed at once."""
-        m, f, width = self.math, self.math.f, 2 * self._block
+        m, f, width = self.math, self.math.f, 2 * self.block
         vectors = [interleave(m, self._scaled(value)) for value in values]
         for number, part in enumerate(self._parts()):
             cut = [f.slice_lanes(v, number * width, width) for v in vectors]
@@ -315,13 +315,13 @@ class Rows:
         return self.math.swapped(self.math.scaled(value, self.factor), self.swaps)
 
     @property
-    def _block(self) -> int:
+    def block(self) -> int:
         """Elements that are transposed at once: a full vector of pairs."""
         return max(1, self.math.type.lanes // 2)
 
     def _parts(self) -> list[tuple[Value, ...]]:
         """The lanes in groups, each with the elements of a block."""
-        block = self._block
+        block = self.block
         return [self.starts[at : at + block] for at in range(0, len(self.starts), block)]
 
     def _blocks(
@@ -331,8 +331,8 @@ class Rows:
         one: Callable[[IndexValue], None],
     ) -> None:
         f = self.math.f
-        whole = f.isub(count, f.irem(count, self._block))
-        f.for_range(whole, many, step=self._block)
+        whole = f.isub(count, f.irem(count, self.block))
+        f.for_range(whole, many, step=self.block)
         f.for_range(count, one, start=whole)
 
     def _element(self, start: Value, index: IndexValue) -> Value:

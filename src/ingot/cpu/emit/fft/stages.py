@@ -21,11 +21,20 @@ from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.values import Value
 from ingot.native.functions import exported, inlined, native, vectors
 from ingot.native.module import Translation
+from ingot.native.operations import address_of
 from ingot.native.pointers import Array, Pointer, Struct, sizeof
 from ingot.native.types import i64
 
 BUFFERS, SCRATCH = 2, 2
 """Buffer slots of env, and the slot of the scratch address."""
+
+TILES = -1
+"""Stands for the slot of an area that lies behind the tiles of a chunk."""
+
+STACK_BYTES = 1 << 18
+"""Bytes of a chunk's tiles up to which they lie on the stack, where the chunks of a thread reuse
+the same lines of the cache: 757x288 took 0.81 of the time, 400x144 0.85 (Sapphire Rapids, one
+thread, 2026-11-30)."""
 
 MAX_STAGES = 6
 """Stages of a kernel at most: a long real row is three, each dimension more is one."""
@@ -44,7 +53,8 @@ class Phase(Struct, is_constant=True):
     """Numbers of a phase of stages.
 
     `total` units, `grain` of a chunk; `round` of them go through a stage before the next one.
-    `tiles` is bytes of scratch before those of the chunks, `tile_bytes` those of each chunk.
+    `tile_bytes` is what the tiles of a chunk take, `tiles` what is before them in scratch if they
+    do not lie on the stack.
     """
 
     total: i64
@@ -58,28 +68,27 @@ class Phase(Struct, is_constant=True):
 class Stage(Struct, is_constant=True):
     """Numbers of a stage.
 
-    For its source and target: the slot of env that holds the area's address, bytes within, from
-    chunk to chunk, from one outer sequence to the next, and from lane to lane. `lanes` sequences
-    lie side by side, `width` in one of `blocks` blocks; a unit has `unit_blocks`. A block fetches
-    `fetched` bytes of the next unit's source. `bytes` counts these numbers and those of
-    the `steps` steps behind.
+    For its source and target: the slot of env that holds the area's address (or TILES), bytes
+    within, from one outer sequence to the next, and from lane to lane. `lanes` sequences lie side
+    by side, `width` in one of `blocks` blocks; a unit has `unit_blocks`. A step fetches `fetched`
+    bytes of the next unit's source and target. `bytes` counts these numbers and those of the
+    `steps` steps behind.
     """
 
     source_slot: i64
     source_offset: i64
-    source_chunk: i64
     source_outer: i64
     source_lane: i64
     target_slot: i64
     target_offset: i64
-    target_chunk: i64
     target_outer: i64
     target_lane: i64
     lanes: i64
     width: i64
     blocks: i64
     unit_blocks: i64
-    fetched: i64
+    source_fetched: i64
+    target_fetched: i64
     bytes: i64
     steps: i64
 
@@ -105,10 +114,17 @@ class Round(Struct):
     """The units first..last of a chunk, which go through a stage together, in the chunk's tiles."""
 
     env: Env
-    chunk: i64
     tiles: Pointer
     first: i64
     last: i64
+
+
+@inlined
+def area_of(units: Round, slot: i64, offset: i64) -> Pointer:
+    """Return where an area begins: in the tiles of the chunk, or as `area` says."""
+    if slot == TILES:
+        return units.tiles + offset
+    return area(units.env, slot, offset)
 
 
 @native
@@ -117,8 +133,10 @@ def run_phase(env: Env, chunk: i64, number: i64) -> None:
     phase = Phase.at(env + env.phases[number])
     units = Round.on_stack()
     units.env = env
-    units.chunk = chunk
-    units.tiles = env.scratch + phase.tiles + chunk * phase.tile_bytes
+    stack = Array[i64].on_stack((STACK_BYTES + LINE_BYTES) // 8)
+    units.tiles = stack + (LINE_BYTES - address_of(stack) % LINE_BYTES)
+    if phase.tile_bytes > STACK_BYTES:
+        units.tiles = env.scratch + phase.tiles + chunk * phase.tile_bytes
     last = min((chunk + 1) * phase.grain, phase.total)
     for first in range(chunk * phase.grain, last, phase.round):
         units.first = first
@@ -133,10 +151,8 @@ def run_phase(env: Env, chunk: i64, number: i64) -> None:
 @native
 def run_stage(units: Round, stage: Stage) -> None:
     """Take the blocks of a round through a stage, each through all steps."""
-    source = area(units.env, stage.source_slot, stage.source_offset)
-    target = area(units.env, stage.target_slot, stage.target_offset)
-    source = source + units.chunk * stage.source_chunk
-    target = target + units.chunk * stage.target_chunk
+    source = area_of(units, stage.source_slot, stage.source_offset)
+    target = area_of(units, stage.target_slot, stage.target_offset)
     for block in range(units.first * stage.unit_blocks, units.last * stage.unit_blocks):
         outer = block // stage.blocks
         number = block % stage.blocks
@@ -144,11 +160,16 @@ def run_stage(units: Round, stage: Stage) -> None:
         first = source + outer * stage.source_outer + lane * stage.source_lane
         result = target + outer * stage.target_outer + lane * stage.target_lane
         left = min(stage.lanes - lane, stage.width)
-        # Memory is read while registers are busy: each block fetches its share of the next unit.
-        following = source + (outer + 1) * stage.source_outer
-        fetch(following + number * stage.fetched, stage.fetched)
+        share = number * stage.steps
+        following = source + (outer + 1) * stage.source_outer + share * stage.source_fetched
+        behind = target + (outer + 1) * stage.target_outer + share * stage.target_fetched
         at = stage + sizeof(Stage)
         for _ in range(stage.steps):
+            # Memory is read while registers are busy: each step fetches its share of the next unit.
+            fetch(following, stage.source_fetched)
+            fetch(behind, stage.target_fetched)
+            following = following + stage.source_fetched
+            behind = behind + stage.target_fetched
             step = StepCall.at(at)
             step.function(units.tiles, first, result, lane, left, step + sizeof(StepCall))
             at = at + step.bytes

@@ -15,7 +15,13 @@ from collections.abc import Callable
 from dataclasses import field
 
 from ingot.artifact.abi import SLOT_BYTES
-from ingot.cpu.emit.fft.fold_stage import emit_sequence_fold, extend_tile, pack_tile, unpack_tile
+from ingot.cpu.emit.fft.fold_stage import (
+    emit_sequence_fold,
+    extend_tile,
+    pack_tile,
+    unpack_rows,
+    unpack_tile,
+)
 from ingot.cpu.emit.fft.sides import Columns, Grid, HalfColumns, Rows, Tile
 from ingot.cpu.emit.fft.squares import Squares
 from ingot.emit.fft.butterflies import Complex, ComplexMath, butterfly
@@ -101,20 +107,39 @@ class _Step:
         elif kind in ("pack", "unpack") and self.code.source == "sequence":
             emit_sequence_fold(self.m, kind == "pack", given, (self.source, self.target))
         elif kind in ("pack", "unpack"):
-            work = pack_tile if kind == "pack" else unpack_tile
-            work(self.m, given["count"], given["table"], self._tile("from"), self._tile("to"))
-        elif kind == "first":
-            self._first(self._loader(mask), self._tile("to").store)
-        elif kind == "pass":
-            self._pass(self._tile("from").load, self._tile("to").store)
-        elif kind == "last":
-            self._last(self._loader(mask), self._storer(mask))
-        elif kind == "only" and self.code.source == "rows":
+            self._fold()
+        elif self.code.radix:
+            self._transform(mask)
+        else:
+            self._times(self._loader(mask), self._storer(mask))
+
+    def _fold(self) -> None:
+        """Emit a fold of a tile."""
+        given, source = self.given, self._tile("from")
+        if self.code.target == "rows":
+            rows = self._rows("target", self.target, self._factor())
+            unpack_rows(self.m, given, source, rows, self._scratch(2))
+        else:
+            work = pack_tile if self.code.kind == "pack" else unpack_tile
+            work(self.m, given["count"], given["table"], source, self._tile("to"))
+
+    def _transform(self, mask: Value | None) -> None:
+        """Emit a pass."""
+        kind, code = self.code.kind, self.code
+        if kind == "only" and code.source == "rows":
             self._in_registers()
         elif kind == "only":
             self._interleaved(self._loader(mask), self._storer(mask), 0, 1)
+        elif kind == "pass":
+            self._pass(self._tile("from").load, self._tile("to").store)
+        elif kind == "first" and code.source == "rows":
+            self._first_of_rows()
+        elif kind == "first":
+            self._first(self._loader(mask), self._tile("to").store)
+        elif code.target == "rows":
+            self._last_of_rows()
         else:
-            self._times(self._loader(mask), self._storer(mask))
+            self._last(self._loader(mask), self._storer(mask))
 
     # ---- sides
 
@@ -220,6 +245,68 @@ class _Step:
                 store(f.iadd(start, j), result)
 
         f.for_range(count, group, at_least_once=True)
+
+    def _scratch(self, blocks: int) -> Tile:
+        """Return memory for some blocks of elements."""
+        size = 2 * blocks * max(1, self.m.type.lanes // 2)
+        return Tile(self.m, self.f.alloca(self.m.type, size, self.m.type.bytes))
+
+    def _blocks(self, count: Value, block: int, work: Callable[[Value, Value], None]) -> None:
+        """Call `work` with where each block of `count` elements starts, and its first new element.
+
+        The last block ends with the last element.
+        """
+        f = self.f
+        final = f.isub(count, block)
+        f.for_range(count, lambda p: work(f.as_value(f.imin(p, final)), p), step=block)
+
+    def _first_of_rows(self) -> None:
+        """Take the radix off rows, blocks of which are transposed just before."""
+        f, m, radix, count = self.f, self.m, self.code.radix, self.given["count"]
+        rows, target = self._rows("source", self.source, None), self._tile("to")
+        block, scratch = rows.block, self._scratch(radix)
+
+        def work(start: Value, new: Value) -> None:
+            def bring(k: Value) -> None:
+                for e, value in enumerate(rows.load_block(f.iadd(start, f.imul(k, count)))):
+                    scratch.store(f.iadd(f.imul(k, block), e), value)
+
+            def one(p: Value) -> None:
+                e = f.isub(p, start)
+                results = butterfly(m, [scratch.load(f.iadd(e, k * block)) for k in range(radix)])
+                for j, result in enumerate(self._twiddled(results, self._twiddles(p))):
+                    target.store(f.iadd(f.imul(p, radix), j), result)
+
+            f.for_range(f.const(lt.I64, radix), bring)
+            f.for_range(f.add(start, f.const(lt.I64, block)), one, start=new)
+
+        self._blocks(count, block, work)
+
+    def _last_of_rows(self) -> None:
+        """Transform interleaved sequences of the radix; blocks of results are transposed to rows.
+
+        Scratch has the last elements of each result, whichever block they are new in.
+        """
+        f, radix, stride = self.f, self.code.radix, self.given["stride"]
+        rows, source = self._rows("target", self.target, self._factor()), self._tile("from")
+        block, scratch = rows.block, self._scratch(radix)
+
+        def at(q: IndexValue, j: IndexValue) -> IndexValue:
+            return f.iadd(f.irem(q, block), f.imul(j, block))
+
+        def work(start: Value, new: Value) -> None:
+            def one(q: Value) -> None:
+                for j, result in enumerate(self._butterfly(source.load, q, stride)):
+                    scratch.store(at(q, j), result)
+
+            def take(j: Value) -> None:
+                values = [scratch.load(at(f.iadd(start, e), j)) for e in range(block)]
+                rows.store_block(f.iadd(start, f.imul(j, stride)), values)
+
+            f.for_range(f.add(start, f.const(lt.I64, block)), one, start=new)
+            f.for_range(f.const(lt.I64, radix), take)
+
+        self._blocks(stride, block, work)
 
     def _pass(self, load: Loader, store: Storer) -> None:
         """Take the radix off `stride` interleaved sequences of `count` times the radix."""
