@@ -28,7 +28,7 @@ from ingot.cpu.library import (
     shared_addresses,
     subroutine_part,
 )
-from ingot.cpu.strategies.plans import CodePlan, LoopCode, loop_code
+from ingot.cpu.strategies.plans import CodePlan, LoopCode, ScheduledCode, loop_code
 from ingot.cpu.strategies.table import Planned, plan_kernel
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pass_base import PassContext
@@ -49,6 +49,7 @@ from ingot.support.later import Later, usable_cpus
 from ingot.support.lazy import function_at_home
 from ingot.support.recent import RecentTable
 
+verify_plan = function_at_home("ingot.kernel.plan_verifier", "verify_plan")
 verify_schedule = function_at_home("ingot.kernel.schedule.verifier", "verify_schedule")
 plan_text = function_at_home("ingot.cpu.strategies.text", "plan_text")
 
@@ -138,6 +139,8 @@ class KernelSet(ProgramKernels):
             self._verify(plan.kernels, self._planned[next(iter(function.users))].strategy)
             if isinstance(plan, LoopCode):
                 self._verify_schedule(plan.kernel, plan.schedule)
+            elif isinstance(plan, ScheduledCode) and self.context.debug:
+                verify_plan(plan.kernel, plan.schedule)
         groups = share_out(codes, usable_cpus())
         for group in groups:
             target = self.target
