@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
 from ingot.cpu.strategies.plans import CodePlan, LoopCode, loop_code
@@ -36,9 +35,7 @@ class KernelCode:
     symbol: str
     plan: CodePlan
     is_shared: bool
-    users: Mapping[str, Mapping[str, int]] = field(
-        default_factory=fresh(dict[str, Mapping[str, int]])
-    )
+    users: Mapping[str, Mapping[str, int]] = fresh(factory=dict)
 
     def called(self, made: EmittedKernel) -> Iterable[tuple[str, EmittedKernel]]:
         """Return how each kernel calls the function that was made."""

@@ -13,8 +13,6 @@ Invariant: lowered and stored values depend only on finished reductions of earli
 
 from __future__ import annotations
 
-from dataclasses import field
-
 from ingot.analysis.frames import ONE, Frame, FrameMap, grid_of
 from ingot.analysis.scans import Scan
 from ingot.hlo.computation import Computation
@@ -114,13 +112,9 @@ class LoopBuilder:
     lowering: ElementalLowering
     grid: tuple[int, ...] = ()
     numbers: int = 0
-    levels: dict[int, int] = field(default_factory=fresh(dict[int, int]))
-    reductions: dict[tuple[int, tuple[str, ...]], list[Reduction]] = field(
-        default_factory=fresh(dict[tuple[int, tuple[str, ...]], list[Reduction]])
-    )
-    stores: dict[tuple[int, tuple[str, ...]], list[Store]] = field(
-        default_factory=fresh(dict[tuple[int, tuple[str, ...]], list[Store]])
-    )
+    levels: dict[int, int] = fresh(factory=dict)
+    reductions: dict[tuple[int, tuple[str, ...]], list[Reduction]] = fresh(factory=dict)
+    stores: dict[tuple[int, tuple[str, ...]], list[Store]] = fresh(factory=dict)
 
     def axis(self, number: int) -> Axis:
         """Return axis `number` of the frames as a loop axis."""
