@@ -3,7 +3,7 @@
 
 Kernels that differ only in extents, steps of indices, float constants and the schedule's numbers
 have the same generic kernel. One function serves them all: the host program passes the numbers.
-That is how kernels of one program share code (`cpu.kernel_codes`), and how plain reductions and the
+That is how kernels of one program share code (`cpu.kernels`), and how plain reductions and the
 like become library code (`kernel.generic.reduction`).
 
 Numbers that code depends on stay numbers: steps 0 and 1, steps of rows in registers, short steps

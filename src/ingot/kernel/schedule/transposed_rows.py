@@ -4,7 +4,7 @@
 A row of five, folded along itself, leaves most lanes empty; with one lane for each row, every load
 of a column is a gather. Instead as many rows as a register has lanes are read whole, in vectors of
 8 or 16 elements, and transposed: columns are vectors of rows, folded one after the other. `tiles`
-does the same for transposes; `cpu.emit.loop.transposed` emits it.
+does the same for transposes; `cpu.emit.loop.rows` emits it.
 
 Invariant: every row's elements are folded in order; nothing is read outside of the array.
 """

@@ -31,8 +31,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.structural import IndexAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.buffers.coalesce import Classes, join_edges
-from ingot.passes.buffers.flatten import FLAT
-from ingot.passes.buffers.split_updates import SPLIT
+from ingot.passes.buffers.flatten import FLAT, SPLIT
 from ingot.passes.schedule.scheduler import SCHEDULED
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import fresh, mutable, record

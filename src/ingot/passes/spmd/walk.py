@@ -25,10 +25,9 @@ from ingot.passes.spmd.annotations import ANNOTATION
 from ingot.passes.spmd.control import Control
 from ingot.passes.spmd.custom_partitioners import TARGET, find_partitioner, place_program
 from ingot.passes.spmd.division import Annotations, local_shape, local_shapes, whole_shape
-from ingot.passes.spmd.dynamic_slices import slice_parts, update_parts
 from ingot.passes.spmd.folds import fold_parts
 from ingot.passes.spmd.halos import convolve_parts, reduce_parts
-from ingot.passes.spmd.indexed import gather_parts, scatter_parts
+from ingot.passes.spmd.indexed import gather_parts, scatter_parts, slice_parts, update_parts
 from ingot.passes.spmd.reshard import Channels
 from ingot.passes.spmd.sharding import (
     Column,
@@ -67,7 +66,7 @@ _BEYOND_FACTORS = {
     "reduce-window": reduce_parts,
     "scatter": scatter_parts,
 }
-"""Ops that work on parts along dimensions that are no factors: `halos`, `indexed`."""
+"""Ops that work on parts along dimensions that are no factors: `halos`, `indexed`, `folds`."""
 MAX_NESTING = 12
 """Nested loops and branches: each is rehearsed and then rewritten, so the innermost 2^n times."""
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, open_kernel
-from ingot.cpu.emit.loop.gathered_rows import GatheredRowsEmitter
+from ingot.cpu.emit.loop.gathered_rows import GatheredRowsEmitter, RowNestEmitter
 from ingot.cpu.emit.loop.pieces import PieceEmitter
-from ingot.cpu.emit.loop.row_nest import RowNestEmitter
-from ingot.cpu.emit.loop.rows import JoinedRowsEmitter
+from ingot.cpu.emit.loop.rows import JoinedRowsEmitter, TransposedRowsEmitter
 from ingot.cpu.emit.loop.split import emit_split_kernel
 from ingot.cpu.emit.loop.staged import StagedEmitter
 from ingot.cpu.emit.loop.tile import TiledLoopEmitter
-from ingot.cpu.emit.loop.transposed import TransposedRowsEmitter
 from ingot.cpu.emit.template import template_of
 from ingot.emit.loop.body import LoopEmitter
 from ingot.emit.values.types import memory_type

@@ -24,7 +24,7 @@ from ingot.cpu.emit.sort.keyed_vectors import (
     write_element,
     write_elements,
 )
-from ingot.cpu.emit.sort.record_arrays import read_word
+from ingot.cpu.emit.sort.records import read_word
 from ingot.native.functions import inlined, native
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer

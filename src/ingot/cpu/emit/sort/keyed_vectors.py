@@ -11,7 +11,7 @@ from functools import reduce
 
 from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.sort.keyed_row import KeyedSort, Row
-from ingot.cpu.emit.sort.selection_keys import in_signed_order
+from ingot.cpu.emit.sort.selection_vectors import in_signed_order
 from ingot.emit.values.types import memory_type, widen
 from ingot.emit.values.values import ValueEmitter, combine
 from ingot.hlo.dtype import BF16, PRED, DType
