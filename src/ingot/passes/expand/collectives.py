@@ -149,13 +149,11 @@ def ragged_rows(op: Instruction, exchange: Exchange) -> Instruction:
     # Slice p * per + k of the vectors is slice k of device p.
     (slices,) = starts.shape.static_dims
     grid = Shape.array(S32, (output.shape.dims[0], slices))
-    row = build.iota(shape=grid, iota_dimension=0)
+    row = build.index_along(grid.dims, 0)
     first, size, target = (
         build.broadcast_to(vector, grid.dims, (1,)) for vector in (starts, sizes, targets)
     )
-    device = build.divide(
-        build.iota(shape=grid, iota_dimension=1), build.full(slices // count, grid)
-    )
+    device = build.divide(build.index_along(grid.dims, 1), slices // count)
     length_value = build.broadcast_to(_size(length, build), grid.dims, ())
     behind = build.compare(row, target, direction="GE")
     before = build.compare(row, build.add(target, size), direction="LT")
@@ -163,11 +161,11 @@ def ragged_rows(op: Instruction, exchange: Exchange) -> Instruction:
     position = build.add(
         build.subtract(build.add(first, row), target), build.multiply(device, length_value)
     )
-    chosen = build.select(inside, position, build.full(-1, grid))
+    chosen = build.select(inside, position, -1)
     largest = exchange.module.take(scalar_computation("maximum", S32))
     source = build.reduce(chosen, build.constant(-1, S32), dimensions=(1,), to_apply=largest)
     taken = _rows_at(everyone, source, output.shape, build)
-    found = build.compare(source, build.full(0, source.shape), direction="GE")
+    found = build.compare(source, 0, direction="GE")
     return build.select(build.broadcast_to(found, output.shape.dims, (0,)), taken, output)
 
 
@@ -184,7 +182,7 @@ def _size(length: object, build: Builder) -> Instruction:
 def _rows_at(
     everyone: Instruction, source: Instruction, shape: Shape, build: Builder
 ) -> Instruction:
-    safe = build.maximum(source, build.full(0, source.shape))
+    safe = build.maximum(source, 0)
     dims = shape.dims
     return build.gather(
         everyone,

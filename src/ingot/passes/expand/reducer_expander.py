@@ -89,13 +89,12 @@ def _target(op: Instruction, build: Builder) -> Instruction:
         elif number in given.scatter_dims_to_operand_dims:
             which = given.scatter_dims_to_operand_dims.index(number)
             start = build.broadcast_to(_start(indices, which, given, build), dims, batch)
-            last = build.full(size - extent, wide)
-            low = build.compare(start, build.full(0, wide), direction="GE")
-            high = build.compare(start, last, direction="LE")
+            low = build.compare(start, 0, direction="GE")
+            high = build.compare(start, size - extent, direction="LE")
             inside = build.and_(inside, build.and_(low, high))
             position = build.add(position, start)
-        element = build.add(build.multiply(element, build.full(size, wide)), position)
-    return build.select(inside, element, build.full(-1, wide))
+        element = build.add(build.multiply(element, size), position)
+    return build.select(inside, element, -1)
 
 
 def _start(
@@ -104,9 +103,7 @@ def _start(
     """Return component `which` of every index vector, as s64."""
     dims, at = indices.shape.dims, given.index_vector_dim
     if at < len(dims):
-        boxes = [(0, size, 1) for size in dims]
-        boxes[at] = (which, which + 1, 1)
-        taken = build.slice(indices, slice=tuple(boxes))
+        taken = build.slice_along(indices, at, which, which + 1)
         indices = build.reshape_to(taken, (*dims[:at], *dims[at + 1 :]))
     return build.convert_to(indices, S64)
 

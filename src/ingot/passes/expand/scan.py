@@ -72,8 +72,7 @@ def _body(op: Instruction, state: Shape, inputs: int, outputs: int) -> Computati
     b = Builder("scan_body")
     values = b.parameter(0, state)
     step, steps, *rest = b.elements_of(values)
-    one = b.constant(1, S32)
-    at = b.subtract(b.subtract(steps, one), step) if given.is_reverse else step
+    at = b.subtract(b.subtract(steps, 1), step) if given.is_reverse else step
     slices = _Slices(b, at, dimension)
     taken = [slices.slice(value) for value in rest[:inputs]]
     made = b.elements_of(b.call(*taken, *rest[inputs + outputs :], to_apply=given.to_apply))
@@ -81,7 +80,7 @@ def _body(op: Instruction, state: Shape, inputs: int, outputs: int) -> Computati
         slices.updated(whole, value)
         for whole, value in zip(rest[inputs : inputs + outputs], made, strict=False)
     ]
-    return b.build(b.tuple(b.add(step, one), steps, *rest[:inputs], *written, *made[outputs:]))
+    return b.build(b.tuple(b.add(step, 1), steps, *rest[:inputs], *written, *made[outputs:]))
 
 
 @record

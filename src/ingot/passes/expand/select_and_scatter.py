@@ -117,10 +117,9 @@ class _Expansion:
         selected, at, other, other_at = (
             b.parameter(n, shape) for n, shape in enumerate((value, number, value, number))
         )
-        zero = b.constant(0, element)
         keep = b.call(selected, other, to_apply=given.select, shape=given.select.root.shape)
-        is_real = b.compare(other_at, zero, direction="GE")
-        is_first = b.compare(at, zero, direction="LT")
+        is_real = b.compare(other_at, 0, direction="GE")
+        is_first = b.compare(at, 0, direction="LT")
         takes = b.and_(is_real, b.or_(is_first, b.not_(keep)))
         results = (b.select(takes, other, selected), b.select(takes, other_at, at))
         module = self.op.computation.module
@@ -188,8 +187,7 @@ class _Expansion:
             high = size - whole + start
             assert isinstance(high, int), "windows move along dimensions of known sizes"
             padding.append((-start, high, 0))
-        zero = self.build.constant(0, value.shape.dtype)
-        return self.build.pad(value, zero, padding=tuple(padding))
+        return self.build.pad(value, 0, padding=tuple(padding))
 
     # ---- in general
 
