@@ -123,9 +123,7 @@ def reopen(entry: Computation, parameter: Instruction, shape: Shape, leaf: Leaf)
 
     value = made(parameter, before)
     for user in users:
-        for number, operand in enumerate(user.operands):
-            if operand is parameter:
-                entry.replace_operand(user, number, value)
+        entry.replace_in(user, parameter, value)
     if is_root:
         entry.set_root(value)
 

@@ -27,8 +27,6 @@ from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.indexing import IndexMap
 from ingot.hlo.rewrite.rule import RuleBuilder
-from ingot.hlo.shape import Shape
-from ingot.passes.spmd.along import index_along, padded, sliced
 from ingot.passes.spmd.division import (
     Annotations,
     divided_too,
@@ -57,24 +55,25 @@ def gather_parts(values: Values, op: Instruction, annotated: Annotations) -> boo
         return False
     column = given.column(axis)
     size = operand.shape.static_dims[axis] * count_of(column)
-    if 2 * _elements(op.shape) > _elements(whole_shape(operand.shape, given)):
+    whole = whole_shape(operand.shape, given)
+    if 2 * math.prod(op.shape.static_dims) > math.prod(whole.static_dims):
         return False  # To sum the results would take longer than to gather the operand.
     part = values.convert(operand, divided_too(kept, axis, column, rank))
     build = values.resharder.builder(op)
     given_indices = _wide(build, values.convert(indices, divided))
     own = held(build, _component(build, given_indices, how, axis), size)
-    own = build.subtract(own, _begin(values, build, own, (part, axis, column)))
+    own = _from_part(values, build, own, (part, axis, column))
     made = values.computation.copy_of(op, [part, _with(build, given_indices, how, axis, own)])
     values.computation.set_shape(made, local_shape(op.shape, division.results[0]))
     values.computation.set_attributes(made, local_attributes(op, made, division))
-    here = _is_inside(build, own, part.shape.static_dims[axis])
+    here = between(build, own, 0, part.shape.static_dims[axis])
     if how.index_vector_dim < own.shape.rank:
         dims = own.shape.dims
         left = (*dims[: how.index_vector_dim], *dims[how.index_vector_dim + 1 :])
         here = build.reshape_to(here, left)
     batch = tuple(dim for dim in range(op.shape.rank) if dim not in how.window_dims)
     mask = build.broadcast_to(here, made.shape.dims, batch)
-    chosen = build.select(mask, made, build.full(0, made.shape))
+    chosen = build.select(mask, made, 0)
     result = division.results[0].of_summands(column, op.shape.rank)
     values.replace_part(op, chosen, (result,), annotated)
     return True
@@ -98,7 +97,7 @@ def scatter_parts(values: Values, op: Instruction, annotated: Annotations) -> bo
     build = values.resharder.builder(op)
     how, indices = op.attributes.index_map, _wide(build, indices)
     own = _component(build, indices, how, axis)
-    own = build.subtract(own, _begin(values, build, own, (operand, axis, column)))
+    own = _from_part(values, build, own, (operand, axis, column))
     own = _with(build, indices, how, axis, own)
     made = values.computation.copy_of(op, [operand, own, updates])
     values.replace_part(op, made, (still_summed(target, division.folded, rank),), annotated)
@@ -138,11 +137,7 @@ def _with(
 def _elements_of(
     build: RuleBuilder, indices: Instruction, how: IndexMap, ends: tuple[int, int]
 ) -> Instruction:
-    return sliced(build, indices, how.index_vector_dim, (*ends, 1))
-
-
-def _elements(shape: Shape) -> int:
-    return math.prod(shape.static_dims)
+    return build.slice_along(indices, how.index_vector_dim, *ends)
 
 
 def _wide(build: Builder, indices: Instruction) -> Instruction:
@@ -152,25 +147,17 @@ def _wide(build: Builder, indices: Instruction) -> Instruction:
 
 def held(build: Builder, indices: Instruction, size: int) -> Instruction:
     """Return indices held inside of a dimension of `size`, as a gather holds them."""
-    wide = _wide(build, indices)
-    least, most = (build.constant(bound, wide.shape.dtype) for bound in (0, size - 1))
-    return build.clamp(least, wide, most)
+    return build.clamp(0, _wide(build, indices), size - 1)
 
 
-def _begin(
-    values: Values, build: Builder, like: Instruction, what: tuple[Instruction, int, Column]
+def _from_part(
+    values: Values, build: Builder, indices: Instruction, what: tuple[Instruction, int, Column]
 ) -> Instruction:
-    """Return where the part begins that this device has, in the shape and type of indices."""
+    """Return indices counted from where this device's part begins."""
     part, axis, column = what
-    size = part.shape.static_dims[axis]
-    offset = values.resharder.part_offset(build, column, size)
-    return build.broadcast_to(build.convert_to(offset, like.shape.dtype), like.shape.dims, ())
-
-
-def _is_inside(build: Builder, own: Instruction, size: int) -> Instruction:
-    """Return whether indices, from where this device's part begins, are in that part."""
-    least, limit = (build.full(bound, own.shape) for bound in (0, size))
-    return between(build, own, least, limit)
+    offset = values.resharder.part_offset(build, column, part.shape.static_dims[axis])
+    offset = build.convert_to(offset, indices.shape.dtype)
+    return build.subtract(indices, build.broadcast_to(offset, indices.shape.dims, ()))
 
 
 _INDEX_LIMIT = 1 << 31
@@ -247,7 +234,7 @@ def slice_parts(values: Values, op: Instruction, annotated: Annotations) -> bool
     shift = build.subtract(along.local, along.begin)
     moved = _shifted(build, found, along, shift)
     is_there = _is_in_range(build, sizes, axis, (along.local, along.size))
-    made = build.select(is_there, moved, build.full(0, moved.shape))
+    made = build.select(is_there, moved, 0)
     result = division.results[0].of_summands(column, op.shape.rank)
     values.replace_part(op, made, (result,), annotated)
     return True
@@ -273,8 +260,7 @@ def _along(
     start = build.convert_to(held(build, starts[axis], size * count_of(column) - taken + 1), S32)
     offset = values.resharder.part_offset(build, column, size)
     local = build.subtract(start, offset)
-    least, most = build.constant(0, S32), build.constant(size - taken, S32)
-    return _Along(axis, taken, size, local, build.clamp(least, local, most))
+    return _Along(axis, taken, size, local, build.clamp(0, local, size - taken))
 
 
 def _firsts(build: Builder, starts: list[Instruction], along: _Along) -> list[Instruction]:
@@ -288,9 +274,8 @@ def _shifted(build: Builder, value: Instruction, along: _Along, shift: Instructi
     """Return a value of the same size from `shift` on; it has any elements where there are none."""
     if along.taken == 1:
         return value
-    wide = padded(build, value, along.axis, (along.taken, along.taken, 0))
-    first = build.add(shift, build.constant(along.taken, S32))
-    return build.slice_at(wide, along.axis, first, along.taken)
+    wide = build.pad_along(value, along.axis, (along.taken, along.taken, 0))
+    return build.slice_at(wide, along.axis, build.add(shift, along.taken), along.taken)
 
 
 def _is_in_range(
@@ -298,6 +283,6 @@ def _is_in_range(
 ) -> Instruction:
     """Return whether the index along a dimension, plus a scalar, is from 0 to below `limit`."""
     first, limit = bound
-    index = index_along(build, dims, axis)
+    index = build.index_along(dims, axis)
     moved = build.add(index, build.broadcast_to(first, dims, ()))
-    return between(build, moved, build.full(0, index.shape), build.full(limit, index.shape))
+    return between(build, moved, 0, limit)
