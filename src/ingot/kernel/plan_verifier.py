@@ -8,7 +8,7 @@ constraint has a label, which the error names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ingot.hlo import dim
@@ -19,10 +19,7 @@ from ingot.kernel.contraction.plan import ContractionPlan
 from ingot.kernel.contraction.rhs_placement import DOTS
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import AttentionKernel, ContractionKernel
-from ingot.support.diagnostics import InternalError
-
-Constraint = tuple[bool, str]
-"""Whether a constraint holds; its label, and what is wrong where it does not."""
+from ingot.kernel.schedule.verifier import Constraints, require
 
 
 def verify_plan(kernel: ContractionKernel | AttentionKernel, plan: object) -> None:
@@ -32,12 +29,11 @@ def verify_plan(kernel: ContractionKernel | AttentionKernel, plan: object) -> No
         InternalError: INGOT0932, with the label of the constraint that does not hold.
     """
     constraints = _CONSTRAINTS.get(type(plan))
-    for holds, text in constraints(kernel, plan) if constraints is not None else ():
-        if not holds:
-            raise InternalError(f"{type(plan).__name__}: {text}", code="INGOT0932")
+    if constraints is not None:
+        require(type(plan).__name__, constraints(kernel, plan))
 
 
-def _of_contraction(kernel: ContractionKernel, plan: ContractionPlan) -> Iterator[Constraint]:
+def _of_contraction(kernel: ContractionKernel, plan: ContractionPlan) -> Constraints:
     schedule = plan.schedule
     rows, columns, lanes = schedule.rows, schedule.columns, schedule.lanes
     kernel = oriented(kernel) if schedule.swapped else kernel
@@ -71,7 +67,7 @@ def _covers(blocks: Sequence[MicroBlock], columns: object) -> bool:
     return len(behind) == 1 if rest is None else behind == [rest] * (rest > 0)
 
 
-def _of_attention(kernel: AttentionKernel, plan: AttentionSchedule) -> Iterator[Constraint]:
+def _of_attention(kernel: AttentionKernel, plan: AttentionSchedule) -> Constraints:
     rows, lanes = plan.rows, plan.lanes
     yield plan.columns % lanes == 0, "columns: queries side by side are not whole vectors"
     yield rows % plan.columns == 0, "rows: a unit's queries are not whole register blocks"
@@ -94,7 +90,7 @@ def _of_attention(kernel: AttentionKernel, plan: AttentionSchedule) -> Iterator[
     yield set(plan.masks) <= set(walk((kernel.scores,))), "masks: a load is of no score"
 
 
-_CONSTRAINTS: Mapping[type, Callable[[Any, Any], Iterator[Constraint]]] = {
+_CONSTRAINTS: Mapping[type, Callable[[Any, Any], Constraints]] = {
     ContractionPlan: _of_contraction,
     AttentionSchedule: _of_attention,
 }
