@@ -22,10 +22,10 @@ from ingot.hlo.opset.reduction import ReduceAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.convolution_index import loop_combiner, loop_extents, loop_fold
 from ingot.kernel.elemental.lowering import ElementalLowering
-from ingot.kernel.elemental.points import Point, converted
+from ingot.kernel.elemental.points import Point
 from ingot.kernel.elemental.rules import combiner_exprs, elemental_lowering
 from ingot.kernel.elemental.window import Fold, Windowed, window_extents, window_fold
-from ingot.kernel.expr import Expr
+from ingot.kernel.expr import Expr, converted
 from ingot.kernel.index_math import linearize
 from ingot.kernel.ir import Axis, Buffer, Combiner, LoopKernel, Pass, Reduction, Store
 from ingot.support.diagnostics import InternalError

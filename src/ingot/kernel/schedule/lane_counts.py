@@ -11,7 +11,7 @@ from collections import Counter
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import BF16, PRED, DType
-from ingot.kernel.expr import CALL_NODES, EXACT, LEAVES, Expr, is_expensive_op, walk
+from ingot.kernel.expr import CALL_NODES, EXACT, LEAVES, Expr, is_expensive, walk
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.schedule.lane_folds import folds_lanes, scans_lanes
 from ingot.kernel.schedule.tiles import LANE_BITS
@@ -31,11 +31,6 @@ MANY_OPS, MOST_MASKS = 32, 16
 
 ROUNDING, CALLING = 5, 4
 """Ops that round a result to bf16; that bring registers to a subroutine and back."""
-
-
-def is_expensive(node: Expr) -> bool:
-    """Whether an expression is one of HLO's expensive ops."""
-    return is_expensive_op(node.op)
 
 
 def pass_lanes(kernel: LoopKernel, item: Pass, vectors: Vectors) -> int:

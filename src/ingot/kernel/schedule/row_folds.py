@@ -23,10 +23,9 @@ from __future__ import annotations
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
-from ingot.kernel.expr import Expr, is_expensive_op, walk
+from ingot.kernel.expr import Expr, is_expensive, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.schedule.lane_counts import is_expensive
 from ingot.kernel.schedule.lane_folds import starts_from_identity
 from ingot.llvm.machine_model import L1_WAYS, L2_BYTES
 
@@ -96,7 +95,7 @@ def streamed_rows(kernel: LoopKernel, axis: Axis | None, lanes: int) -> int:
     if axis.extent <= lanes:  # rows are read from end to end as they are
         return 0
     nodes = walk(first.exprs)
-    if any(is_expensive_op(node.op) for node in nodes):
+    if any(map(is_expensive, nodes)):
         return 0
     rows = first.axes[0]
     arrays = [node for node in nodes if node.op == "load" and _is_matrix(node, axis, rows)]

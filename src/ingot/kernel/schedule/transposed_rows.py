@@ -11,10 +11,9 @@ Invariant: every row's elements are folded in order; nothing is read outside of 
 
 from __future__ import annotations
 
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import Expr, is_expensive, loads_of, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
-from ingot.kernel.schedule.lane_counts import is_expensive
 from ingot.kernel.schedule.lane_folds import LONG_ROW, starts_from_identity
 from ingot.kernel.schedule.loop_schedule import TransposedRows
 from ingot.kernel.schedule.tiles import LANE_BITS
@@ -85,7 +84,7 @@ def _row_loads(item: Pass, rows: Axis) -> tuple[Expr, ...]:
 
 def _widest(item: Pass, loads: tuple[Expr, ...], rows: Axis, length: int) -> int:
     """Return the bits of the widest elements of a pass, 0 if its rows are not dense."""
-    every = [node for node in walk(item.exprs) if node.op == "load"]
+    every = loads_of(item.exprs)
     are_rows = all(
         coefficient(load.payload.index, item.axes[0].name) == 1
         and coefficient(load.payload.index, rows.name) == length
