@@ -50,7 +50,7 @@ _COLUMNS: Mapping[str, Side] = {"real": "real columns", "half": "half columns"}
 """Columns by what an area holds, if it is not all elements."""
 
 SIDES = (4, 8)
-"""Half the lanes of vectors whose squares of pairs registers hold (`cpu.emit.fft.squares`)."""
+"""Half the lanes of vectors whose squares of pairs registers hold (`cpu.emit.fft.steps`)."""
 
 NUMBERS: Mapping[Kind, tuple[str, ...]] = {
     "first": ("count", "table"),

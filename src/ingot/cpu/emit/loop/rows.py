@@ -5,7 +5,7 @@ Joined rows (`schedule.row_folds`): each row of a block leaves a few partial res
 after row. Their halves are combined for all rows at once, until one of each row is left: a vector
 of results, with which the later passes run.
 
-Transposed rows (`schedule.transposed_rows`): each lane folds a row. The columns of a block go to
+Transposed rows (the same): each lane folds a row. The columns of a block go to
 the stack; the fold reads one after the other. The last rows are folded one by one: whole vectors
 read from them would reach beyond the array.
 """
