@@ -245,6 +245,15 @@ class Builder:
         """Return a value of `shape` from its elements, as `elements_of` lists them."""
         return self.emit("tuple", *elements) if shape.is_tuple else elements[0]
 
+    def map_leaves(
+        self, value: Instruction, function: Callable[[Instruction], Instruction]
+    ) -> Instruction:
+        """Return a value with `function` applied to each array or token of it."""
+        if not value.shape.is_tuple:
+            return function(value)
+        elements = self.elements_of(value)
+        return self.emit("tuple", *(self.map_leaves(one, function) for one in elements))
+
     def build(self, root: Instruction) -> Computation:
         """Make `root` the result and return the computation."""
         self.computation.set_root(root)

@@ -141,10 +141,10 @@ def ragged_rows(op: Instruction, exchange: Exchange) -> Instruction:
     """Return the output with the rows that the group's devices send to this one."""
     build, count = exchange.build, exchange.size
     rows, output, *vectors = op.operands
-    length = rows.shape.dims[0]
+    length = rows.shape.static_dims[0]
     everyone = exchange.gather(rows, 0)
     starts, sizes, targets = (
-        _for_me(build.convert_to(vector, S32), exchange) for vector in vectors[:3]
+        exchange.exchange(build.convert_to(vector, S32), 0) for vector in vectors[:3]
     )
     # Slice p * per + k of the vectors is slice k of device p.
     (slices,) = starts.shape.static_dims
@@ -154,12 +154,11 @@ def ragged_rows(op: Instruction, exchange: Exchange) -> Instruction:
         build.broadcast_to(vector, grid.dims, (1,)) for vector in (starts, sizes, targets)
     )
     device = build.divide(build.index_along(grid.dims, 1), slices // count)
-    length_value = build.broadcast_to(_size(length, build), grid.dims, ())
     behind = build.compare(row, target, direction="GE")
     before = build.compare(row, build.add(target, size), direction="LT")
     inside = build.and_(behind, before)
     position = build.add(
-        build.subtract(build.add(first, row), target), build.multiply(device, length_value)
+        build.subtract(build.add(first, row), target), build.multiply(device, length)
     )
     chosen = build.select(inside, position, -1)
     largest = exchange.module.take(scalar_computation("maximum", S32))
@@ -167,16 +166,6 @@ def ragged_rows(op: Instruction, exchange: Exchange) -> Instruction:
     taken = _rows_at(everyone, source, output.shape, build)
     found = build.compare(source, 0, direction="GE")
     return build.select(build.broadcast_to(found, output.shape.dims, (0,)), taken, output)
-
-
-def _for_me(vector: Instruction, exchange: Exchange) -> Instruction:
-    """Return the part of every device's vector that is about this device."""
-    return exchange.exchange(vector, 0)
-
-
-def _size(length: object, build: Builder) -> Instruction:
-    assert isinstance(length, int), "ragged-all-to-all moves rows of a static number"
-    return build.constant(length, S32)
 
 
 def _rows_at(

@@ -24,6 +24,7 @@ from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.opset.dots import RaggedDotAttributes
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import size_value
+from ingot.passes.expand.scan import counts_to_limit
 from ingot.support.records import record
 
 _LEAST_ROWS, _MOST_ROWS, _MOST_FACTORS = 4, 80, 512
@@ -97,12 +98,13 @@ def tiled(op: Instruction, build: Builder, module: Module, limits: Instruction) 
         else:
             starts = behind
     bases, tiles = _trips(build, starts, ends, rows, module)
-    count = build.reshape_to(_last(build, tiles), ())
+    groups = tiles.shape.dims[0]
+    count = build.reshape_to(build.slice_along(tiles, 0, groups - 1, groups), ())
     sums = [build.full(0, Shape.array(wider(op.shape.dtype), tuple(dims[1:])))] if narrows else []
     state = build.tuple(build.constant(0, S64), count, lhs, rhs, bases, ends, tiles, result, *sums)
     loop = build.while_(
         state,
-        condition=module.take(_condition(state.shape)),
+        condition=module.take(counts_to_limit("tiles_condition", state.shape)),
         body=module.take(_body(op, state.shape, along, rows, module)),
     )
     made = build.element_of(loop, state.operands.index(result))
@@ -242,17 +244,6 @@ def running_sums(sizes: Instruction, build: Builder, module: Module) -> Instruct
     return build.reduce(values, 0, dimensions=(1,), to_apply=add)
 
 
-def _last(build: Builder, values: Instruction) -> Instruction:
-    (size,) = values.shape.dims
-    return build.slice(values, slice=((size - 1, size, 1),))
-
-
-def _condition(state: Shape) -> Computation:
-    b = Builder("tiles_condition")
-    values = b.parameter(0, state)
-    return b.build(b.compare(b.element_of(values, 0), b.element_of(values, 1), direction="LT"))
-
-
 def _body(
     op: Instruction, state: Shape, along: _RaggedDims, rows: int, module: Module
 ) -> Computation:
@@ -358,7 +349,8 @@ def _product(
     given = op.as_(RaggedDotAttributes)
     batch, contracting = given.rhs_batch_dims, given.rhs_contracting_dims
     for group in given.rhs_group_dims:
-        rhs = b.reshape_to(rhs, _without(rhs.shape.dims, group))
+        dims = rhs.shape.dims
+        rhs = b.reshape_to(rhs, (*dims[:group], *dims[group + 1 :]))
         batch = tuple(dim - (dim > group) for dim in batch)
         contracting = tuple(dim - (dim > group) for dim in contracting)
     plain = DotAttributes(given.lhs_batch_dims, given.lhs_contracting_dims, batch, contracting)
@@ -376,7 +368,3 @@ def _product(
 
 def _item(b: Builder, values: Instruction, index: Instruction) -> Instruction:
     return b.reshape_to(b.slice_at(values, 0, index, 1), ())
-
-
-def _without(dims: tuple[int | Dim, ...], dim: int) -> tuple[int | Dim, ...]:
-    return (*dims[:dim], *dims[dim + 1 :])

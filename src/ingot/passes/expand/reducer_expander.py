@@ -29,6 +29,7 @@ from ingot.analysis.scans import is_scan
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
+from ingot.hlo.dim import product as product_of
 from ingot.hlo.dtype import PRED, S32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -201,9 +202,7 @@ def _reduce(op: Instruction, build: Builder, module: Module) -> list[Instruction
     count = len(op.operands) // 2
     dims = op.operands[0].shape.dims
     unreduced = [dim for dim in range(len(dims)) if dim not in reduced]
-    size: int | Dim = 1
-    for dim in reduced:
-        size = size * dims[dim]
+    size = product_of(dims[dim] for dim in reduced)
     rest = tuple(dims[dim] for dim in unreduced)
     rows = [
         build.reshape_to(build.transpose(one, dimensions=(*reduced, *unreduced)), (size, *rest))

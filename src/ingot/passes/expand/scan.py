@@ -53,15 +53,16 @@ def scan_to_while(op: Instruction, build: Builder, module: Module) -> Instructio
     state = build.tuple(build.constant(0, S32), steps, *inputs, *outputs, *carries)
     loop = build.while_(
         state,
-        condition=module.take(_condition(state.shape)),
+        condition=module.take(counts_to_limit("scan_condition", state.shape)),
         body=module.take(_body(op, state.shape, len(inputs), len(outputs))),
     )
     numbers = range(2 + len(inputs), len(state.operands))
     return build.value_of([build.element_of(loop, n) for n in numbers], op.shape)
 
 
-def _condition(state: Shape) -> Computation:
-    b = Builder("scan_condition")
+def counts_to_limit(name: str, state: Shape) -> Computation:
+    """Return the condition of a loop: element 0 of its state is less than element 1."""
+    b = Builder(name)
     values = b.parameter(0, state)
     return b.build(b.compare(b.element_of(values, 0), b.element_of(values, 1), direction="LT"))
 

@@ -20,6 +20,7 @@ from math import prod
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
+from ingot.hlo.dim import product as product_of
 from ingot.hlo.dtype import S32, S64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -91,9 +92,7 @@ class _Expansion:
     def _numbers(self, dimensions: tuple[int, ...]) -> Instruction:
         """Return an array of the operand's shape that numbers the elements along `dimensions`."""
         sizes = tuple(self.dims[dim] for dim in dimensions)
-        count: int | Dim = 1
-        for size in sizes:
-            count = count * size
+        count = product_of(sizes)
         element = S32 if isinstance(count, int) and count < 1 << 31 else S64
         flat = self.build.iota(shape=Shape.array(element, (count,)), iota_dimension=0)
         return self.build.broadcast_to(self.build.reshape_to(flat, sizes), self.dims, dimensions)
