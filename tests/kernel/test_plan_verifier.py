@@ -39,12 +39,21 @@ def _attention(vectors: Vectors) -> tuple[AttentionKernel, AttentionSchedule]:
     return kernel, schedule_attention(kernel, vectors)
 
 
+def _broken(kernel: ContractionKernel | AttentionKernel, plan: object) -> str:
+    """Return what the verifier says of a plan: nothing if it is legal."""
+    try:
+        verify_plan(kernel, plan)
+    except InternalError as error:
+        return str(error)
+    return ""
+
+
 @pytest.mark.parametrize("vectors", TARGETS, ids=lambda vectors: str(vectors.bits))
 @pytest.mark.parametrize("name", ["f32", "f64", "s32"])
 def test_plans_that_are_made_are_legal(vectors: Vectors, name: str) -> None:
     for m, n, k in itertools.product(EXTENTS, EXTENTS, (1, 100, 3000, "?k")):
-        verify_plan(*_contraction((None, m, n, k), name, vectors))
-    verify_plan(*_attention(vectors))
+        assert not _broken(*_contraction((None, m, n, k), name, vectors))
+    assert not _broken(*_attention(vectors))
 
 
 @pytest.mark.parametrize(
@@ -64,9 +73,7 @@ def test_plans_that_are_made_are_legal(vectors: Vectors, name: str) -> None:
 )
 def test_changed_schedules_are_refused(changes: dict[str, object], broken: str) -> None:
     kernel, plan = _contraction((None, 1000, 1001, 3000))
-    with pytest.raises(InternalError, match="INGOT0932") as caught:
-        verify_plan(kernel, replace(plan, schedule=replace(plan.schedule, **changes)))
-    assert broken in str(caught.value)
+    assert broken in _broken(kernel, replace(plan, schedule=replace(plan.schedule, **changes)))
 
 
 @pytest.mark.parametrize(
@@ -87,9 +94,7 @@ def test_changed_plans_are_refused(changes: dict[str, object], broken: str) -> N
         "uneven": ((first, replace(rest, rows=1)), *others),
     }
     given = {name: blocks.get(value, value) for name, value in changes.items()}
-    with pytest.raises(InternalError, match="INGOT0932") as caught:
-        verify_plan(kernel, replace(plan, **given))
-    assert broken in str(caught.value)
+    assert broken in _broken(kernel, replace(plan, **given))
 
 
 @pytest.mark.parametrize(
@@ -110,6 +115,4 @@ def test_changed_plans_are_refused(changes: dict[str, object], broken: str) -> N
 )
 def test_changed_plans_of_attention_are_refused(changes: dict[str, object], broken: str) -> None:
     kernel, plan = _attention(TARGETS[0])
-    with pytest.raises(InternalError, match="INGOT0932") as caught:
-        verify_plan(kernel, replace(plan, **changes))
-    assert broken in str(caught.value)
+    assert broken in _broken(kernel, replace(plan, **changes))
