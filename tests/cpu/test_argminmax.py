@@ -15,7 +15,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32, PRED, S32
 from ingot.hlo.module import Module
 from ingot.kernel import expr as ex
-from ingot.kernel.elemental.points import compare, select
+from ingot.kernel.expr import compare, select
 from ingot.kernel.ir import Axis, Combiner, Pass, Reduction
 from ingot.kernel.loop.argminmax import arg_fold
 

@@ -12,7 +12,7 @@ from ingot.formats.hlo_text import parse_hlo
 from ingot.hlo.dim import Dim
 from ingot.hlo.module import Module
 from ingot.kernel import expr as ex
-from ingot.kernel.elemental.points import compare
+from ingot.kernel.expr import compare
 from ingot.kernel.ir import Axis
 from ingot.kernel.schedule.pieces import Cut, Range, _around_inside, _positions
 

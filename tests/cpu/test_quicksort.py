@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from ingot.cpu.emit.sort.quicksort import Quicksort, Splitters, sort_range
-from ingot.cpu.emit.sort.record_arrays import Range
-from ingot.cpu.emit.sort.records import RecordRegisters, RecordType
+from ingot.cpu.emit.sort.records import Range, RecordRegisters, RecordType
 from ingot.kernel.sort.network import batcher
 from ingot.kernel.sort.sort import BLOCK, MAX_PARTS
 from ingot.llvm import types as lt

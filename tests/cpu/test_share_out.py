@@ -7,8 +7,7 @@ import pytest
 
 from ingot import parse_hlo
 from ingot.client.compilation import default_context
-from ingot.cpu.kernel_codes import KernelCode, kernel_codes
-from ingot.cpu.kernels import KernelSet, share_out
+from ingot.cpu.kernels import KernelCode, KernelSet, kernel_codes, share_out
 from ingot.cpu.pipeline import PIPELINE
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.host.sites import scheduled_fusions

@@ -13,7 +13,7 @@ from tests.support.against_evaluator import agrees
 
 from ingot.formats.hlo_text import parse_hlo
 from ingot.hlo.module import Module
-from ingot.kernel.schedule.transposed_rows import LEAST_ELEMENTS
+from ingot.kernel.schedule.row_folds import LEAST_TRANSPOSED
 from ingot.llvm.target import TargetSpec, host_levels
 
 TYPES = {
@@ -54,7 +54,7 @@ def _check(module: Module, x: np.ndarray, level: str = "") -> None:
 
 
 def _rows(length: int, more: int) -> int:
-    return -(-LEAST_ELEMENTS // length) // 64 * 64 + 64 + more
+    return -(-LEAST_TRANSPOSED // length) // 64 * 64 + 64 + more
 
 
 def test_rows_of_seven() -> None:

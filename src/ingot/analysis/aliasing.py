@@ -34,7 +34,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from typing import TypeAlias
 
 from ingot.hlo.computation import Computation, callees_first
@@ -96,19 +95,13 @@ class Aliasing:
     """
 
     module: Module
-    values: list[Value] = field(default_factory=fresh(list[Value]))
-    trees: dict[Instruction, Tree] = field(default_factory=fresh(dict[Instruction, "Tree"]))
-    states: dict[Instruction, list[tuple[Path, Value, Value]]] = field(
-        default_factory=fresh(dict[Instruction, "list[tuple[Path, Value, Value]]"])
-    )
-    merges: dict[Instruction, list[tuple[Path, Value]]] = field(
-        default_factory=fresh(dict[Instruction, "list[tuple[Path, Value]]"])
-    )
-    callers: dict[Computation, Instruction] = field(
-        default_factory=fresh(dict[Computation, Instruction])
-    )
-    functions: list[Computation] = field(default_factory=fresh(list[Computation]))
-    calls: list[Instruction] = field(default_factory=fresh(list[Instruction]))
+    values: list[Value] = fresh(factory=list)
+    trees: dict[Instruction, Tree] = fresh(factory=dict)
+    states: dict[Instruction, list[tuple[Path, Value, Value]]] = fresh(factory=dict)
+    merges: dict[Instruction, list[tuple[Path, Value]]] = fresh(factory=dict)
+    callers: dict[Computation, Instruction] = fresh(factory=dict)
+    functions: list[Computation] = fresh(factory=list)
+    calls: list[Instruction] = fresh(factory=list)
 
     def value(self, instruction: Instruction, path: Path = ()) -> Value | None:
         """Return the value that a leaf holds; None for tokens."""

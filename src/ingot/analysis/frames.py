@@ -21,7 +21,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import field
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
@@ -45,13 +44,9 @@ class FrameMap:
         reduce_axes: axes of reduced dimensions by their extents.
     """
 
-    extents: list[int | Dim] = field(default_factory=fresh(list[int | Dim]))
-    frames: dict[Instruction, Frame | None] = field(
-        default_factory=fresh(dict[Instruction, "Frame | None"])
-    )
-    reduce_axes: dict[tuple[int | Dim, ...], Frame] = field(
-        default_factory=fresh(dict[tuple["int | Dim", ...], Frame])
-    )
+    extents: list[int | Dim] = fresh(factory=list)
+    frames: dict[Instruction, Frame | None] = fresh(factory=dict)
+    reduce_axes: dict[tuple[int | Dim, ...], Frame] = fresh(factory=dict)
 
     def axes_for(self, dims: Iterable[int | Dim]) -> Frame:
         """Add an axis per dimension (none for extent 1) and return the frame."""

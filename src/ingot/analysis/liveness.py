@@ -23,7 +23,6 @@ Source: xla/hlo/utils/hlo_live_range.cc, hlo_ordering.h.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from enum import Enum, auto
 from typing import TypeAlias
 
@@ -108,19 +107,15 @@ class Liveness:
     """
 
     aliasing: Aliasing
-    position: dict[Instruction, int] = field(default_factory=fresh(dict[Instruction, int]))
-    after: dict[Instruction, int] = field(default_factory=fresh(dict[Instruction, int]))
-    regions: dict[Computation, Region] = field(default_factory=fresh(dict[Computation, Region]))
-    segments: dict[Value, list[Segment]] = field(
-        default_factory=fresh(dict[Value, "list[Segment]"])
-    )
-    hull_end: dict[Value, int] = field(default_factory=fresh(dict[Value, int]))
-    edges: list[Edge] = field(default_factory=fresh(list[Edge]))
-    together: list[tuple[Value, Value]] = field(default_factory=fresh(list["tuple[Value, Value]"]))
-    may_share: list[tuple[Value, Value]] = field(default_factory=fresh(list["tuple[Value, Value]"]))
-    outputs: dict[Computation, dict[Path, Value]] = field(
-        default_factory=fresh(dict[Computation, "dict[Path, Value]"])
-    )
+    position: dict[Instruction, int] = fresh(factory=dict)
+    after: dict[Instruction, int] = fresh(factory=dict)
+    regions: dict[Computation, Region] = fresh(factory=dict)
+    segments: dict[Value, list[Segment]] = fresh(factory=dict)
+    hull_end: dict[Value, int] = fresh(factory=dict)
+    edges: list[Edge] = fresh(factory=list)
+    together: list[tuple[Value, Value]] = fresh(factory=list)
+    may_share: list[tuple[Value, Value]] = fresh(factory=list)
+    outputs: dict[Computation, dict[Path, Value]] = fresh(factory=dict)
     end: int = 0
 
     def function_of(self, value: Value) -> Computation:

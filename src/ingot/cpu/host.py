@@ -119,4 +119,4 @@ def _elements(shape: Shape) -> int | Dim:
 def _has_rows(kernel: Kernel) -> bool:
     """Whether a kernel goes through rows, which may be without elements."""
     loops = general_kernel(kernel)
-    return not isinstance(loops, LoopKernel) or any(item.axes for item in loops.passes)
+    return not isinstance(loops, LoopKernel) or loops.has_loops

@@ -3,7 +3,9 @@
 
 `b.reduce_window(...)` is opcode `reduce-window`; attributes are keyword arguments named as in HLO
 text; `shape=` gives the result shape of ops that cannot infer it; `and_`, `or_`, `not_` stand for
-the opcodes that are Python keywords. Shapes may be written as text (`"f32[2,3]"`).
+the opcodes that are Python keywords. Shapes may be written as text (`"f32[2,3]"`). An operand may
+be a number: of an elementwise op in each element (`b.add(x, 1)`), else a scalar
+(`b.pad(x, 0, ...)`), of the type of the last operand that is none.
 
 Example:
     >>> b = Builder("f")
@@ -21,12 +23,15 @@ from typing import Any
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import DType, dtype
+from ingot.hlo.dtype import S32, DType, dtype
 from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata
 from ingot.hlo.literal import Literal
-from ingot.hlo.opdef import NO_ATTRIBUTES, NoAttributes, find
+from ingot.hlo.opdef import NO_ATTRIBUTES, NoAttributes, Trait, find
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import VerifyError
+
+Operand = Instruction | int | float
+"""An operand: an instruction, or a number that becomes a constant."""
 
 _SIMPLE_SHAPE = re.compile(r"(\w+)\[([^\]]*)\]$")
 
@@ -87,10 +92,19 @@ class Builder:
             raise AttributeError(method)
         opcode = method.rstrip("_").replace("_", "-")
 
-        def call(*operands: Instruction, **keywords: Any) -> Instruction:
-            return self.emit(opcode, *operands, **keywords)
+        def call(*operands: Operand, **keywords: Any) -> Instruction:
+            return self.emit(opcode, *self._made_of(opcode, operands), **keywords)
 
         return call
+
+    def _made_of(self, opcode: str, operands: Sequence[Operand]) -> Sequence[Instruction]:
+        """Return operands with constants for numbers."""
+        arrays = [one for one in operands if isinstance(one, Instruction)]
+        if len(arrays) == len(operands):
+            return arrays
+        like = arrays[-1].shape
+        shape = like if find(opcode).has(Trait.ELEMENTWISE) else like.with_dims(())
+        return [one if isinstance(one, Instruction) else self.full(one, shape) for one in operands]
 
     def parameter(self, number: int, shape: Shape | str, name: str = "") -> Instruction:
         """Add parameter `number`."""
@@ -131,6 +145,38 @@ class Builder:
         return self.reshape_to(
             self.emit("dynamic-slice", table, index, dynamic_slice_sizes=(1,)), ()
         )
+
+    def slice_along(
+        self, operand: Instruction, axis: int, begin: int | Dim, limit: int | Dim, step: int = 1
+    ) -> Instruction:
+        """Return every `step`-th element from `begin` to `limit` along dimension `axis`."""
+        box: list[tuple[int | Dim, int | Dim, int]] = [(0, size, 1) for size in operand.shape.dims]
+        if box[axis] == (begin, limit, step):
+            return operand
+        box[axis] = (begin, limit, step)
+        return self.emit("slice", operand, slice=tuple(box))
+
+    def pad_along(
+        self,
+        operand: Instruction,
+        axis: int,
+        padding: tuple[int, int, int],
+        fill: Instruction | None = None,
+    ) -> Instruction:
+        """Pad with `fill` (a scalar; zero if None) along dimension `axis`.
+
+        `padding` has the numbers of elements before, behind and between the array's own.
+        """
+        paddings = [(0, 0, 0)] * operand.shape.rank
+        paddings[axis] = padding
+        scalar = self.constant(0, operand.shape.dtype) if fill is None else fill
+        return self.emit("pad", operand, scalar, padding=tuple(paddings))
+
+    def index_along(
+        self, dims: tuple[int | Dim, ...], axis: int, element: str | DType = S32
+    ) -> Instruction:
+        """Return the index along dimension `axis` of each element of an array of `dims`."""
+        return self.emit("iota", shape=Shape.array(element, dims), iota_dimension=axis)
 
     def slice_at(
         self, operand: Instruction, axis: int, start: Instruction, size: int | Dim
@@ -198,6 +244,15 @@ class Builder:
     def value_of(self, elements: Sequence[Instruction], shape: Shape) -> Instruction:
         """Return a value of `shape` from its elements, as `elements_of` lists them."""
         return self.emit("tuple", *elements) if shape.is_tuple else elements[0]
+
+    def map_leaves(
+        self, value: Instruction, function: Callable[[Instruction], Instruction]
+    ) -> Instruction:
+        """Return a value with `function` applied to each array or token of it."""
+        if not value.shape.is_tuple:
+            return function(value)
+        elements = self.elements_of(value)
+        return self.emit("tuple", *(self.map_leaves(one, function) for one in elements))
 
     def build(self, root: Instruction) -> Computation:
         """Make `root` the result and return the computation."""

@@ -186,6 +186,12 @@ class Computation:
         user.operands = (*user.operands[:number], new, *user.operands[number + 1 :])
         self.version += 1
 
+    def replace_in(self, user: Instruction, old: Instruction, new: Instruction) -> None:
+        """Use `new` instead of each operand of `user` that is `old`."""
+        for number, operand in enumerate(user.operands):
+            if operand is old:
+                self.replace_operand(user, number, new)
+
     def replace_all_uses(self, old: Instruction, new: Instruction) -> None:
         """Make every user of `old`, and the root, use `new`; `old` stays until it is removed."""
         if old is new:

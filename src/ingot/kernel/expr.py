@@ -34,6 +34,7 @@ from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import PRED, S64, DType, from_numpy
 from ingot.hlo.interfaces import ops_with
 from ingot.hlo.opdef import NO_ATTRIBUTES, Trait, find
+from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.support.interning import InternTable
 from ingot.support.records import record
 
@@ -112,6 +113,11 @@ def is_expensive_op(op: str) -> bool:
     return op not in LEAVES and find(op).has(Trait.EXPENSIVE)
 
 
+def is_expensive(node: Expr) -> bool:
+    """Whether an expression is one of HLO's expensive ops."""
+    return is_expensive_op(node.op)
+
+
 @cache
 def latency(op: str) -> int:
     """Return the cost of an op, in simple ops."""
@@ -167,6 +173,11 @@ def constant(value: Any) -> Expr:
     return make("constant", element, (), Scalar(array.tobytes(), element.name))
 
 
+def scalar(value: Any, dtype: DType) -> Expr:
+    """Return a number as a constant of a type."""
+    return constant(dtype.numpy.type(value))
+
+
 def index(value: int | Dim, values: tuple[Expr, ...] = ()) -> Expr:
     """Return an index as an s64 value."""
     return make("index", S64, values, value)
@@ -206,11 +217,36 @@ def argument(number: int, dtype: DType) -> Expr:
     return make("argument", dtype, (), number)
 
 
+def compute(op: str, *args: Expr, dtype: DType | None = None) -> Expr:
+    """Return an elementwise op without attributes; `dtype`: its type, if not that of the last."""
+    return make(op, dtype or args[-1].dtype, args, NO_ATTRIBUTES)
+
+
+def converted(value: Expr, to: DType) -> Expr:
+    """Return `value` as element type `to`."""
+    return value if value.dtype is to else compute("convert", value, dtype=to)
+
+
+def as_bits(value: Expr, to: DType) -> Expr:
+    """Return the bits of `value` as those of type `to`, which has as many."""
+    return value if value.dtype is to else compute("bitcast-convert", value, dtype=to)
+
+
+def compare(direction: str, left: Expr, right: Expr) -> Expr:
+    """Return the mask `left direction right` of expressions of one type; `direction` as in HLO."""
+    return make("compare", PRED, (left, right), CompareAttributes(direction))
+
+
+def select(mask: Expr, on_true: Expr, on_false: Expr) -> Expr:
+    """Return on_true where mask holds, else on_false."""
+    return compute("select", mask, on_true, on_false)
+
+
 def conjunction(left: Expr | None, right: Expr | None) -> Expr | None:
     """Return the mask that holds where both hold (None: everywhere)."""
     if left is None or right is None:
         return left if right is None else right
-    return left if left is right else make("and", PRED, (left, right), NO_ATTRIBUTES)
+    return left if left is right else compute("and", left, right)
 
 
 @lru_cache(maxsize=64)
@@ -229,3 +265,8 @@ def walk(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
         else:
             order[stack.pop()] = None
     return tuple(order)
+
+
+def loads_of(exprs: tuple[Expr, ...]) -> list[Expr]:
+    """Return the distinct loads under `exprs`, arguments first."""
+    return [node for node in walk(exprs) if node.op == "load"]

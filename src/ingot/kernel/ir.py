@@ -21,8 +21,7 @@ from functools import cached_property
 from ingot.analysis.direct_convolution import ConvolutionSizes
 from ingot.hlo.dim import Dim, product, symbols_of
 from ingot.hlo.dtype import DType
-from ingot.hlo.opdef import NO_ATTRIBUTES
-from ingot.kernel.expr import Expr, argument, constant, make, varies, walk
+from ingot.kernel.expr import Expr, argument, compute, converted, scalar, varies, walk
 from ingot.support.records import record
 
 
@@ -164,6 +163,21 @@ class LoopKernel:
     serial: bool = False
     local_buffers: tuple[Buffer, ...] = ()
     parameters: tuple[str, ...] = ()
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes of the grid, then those of each pass."""
+        return (*self.grid, *(axis for item in self.passes for axis in item.axes))
+
+    @cached_property
+    def stores(self) -> tuple[Store, ...]:
+        """The stores of all passes."""
+        return tuple(store for item in self.passes for store in item.stores)
+
+    @cached_property
+    def has_loops(self) -> bool:
+        """Whether a pass has axes of its own: a point is more than its expressions."""
+        return any(item.axes for item in self.passes)
 
     @cached_property
     def exprs(self) -> tuple[Expr, ...]:
@@ -331,17 +345,13 @@ class AttentionKernel:
     @cached_property
     def total(self) -> Reduction:
         """The sum of a row's powers, r1."""
-        power = self.power
-        if power.dtype is not self.accumulate:
-            power = make("convert", self.accumulate, (power,), NO_ATTRIBUTES)
-        return self._fold(1, "add", 0, power)
+        return self._fold(1, "add", 0, converted(self.power, self.accumulate))
 
     def _fold(self, number: int, op: str, initial: float, value: Expr) -> Reduction:
         element = value.dtype
         sides = (argument(0, element), argument(1, element))
-        folded = make(op, element, sides, NO_ATTRIBUTES)
-        start = constant(element.numpy.type(initial))
-        return Reduction(number, Combiner((folded,)), (start,), (value,))
+        start = scalar(initial, element)
+        return Reduction(number, Combiner((compute(op, *sides),)), (start,), (value,))
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:

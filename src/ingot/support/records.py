@@ -25,13 +25,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cached_property, lru_cache
 from reprlib import recursive_repr
-from typing import Any, TypeVar, cast, dataclass_transform, get_origin, overload
+from typing import Any, TypeVar, cast, dataclass_transform, overload
 
 _Class = TypeVar("_Class")
 _Instance = TypeVar("_Instance")
-_Item = TypeVar("_Item")
 _Function = Callable[..., Any]
 _Decorator = Callable[[type[_Class]], type[_Class]]
+
+
+def fresh(*, factory: Callable[[], object]) -> Any:
+    """Return a field whose default is a new object for each instance, as `fresh(factory=dict)`."""
+    return field(default_factory=factory)
 
 
 @overload
@@ -44,7 +48,7 @@ def record(
 ) -> _Decorator[_Class]: ...
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+@dataclass_transform(frozen_default=True, field_specifiers=(field, fresh))
 def record(
     cls: type[_Class] | None = None,
     /,
@@ -80,7 +84,7 @@ def mutable(cls: type[_Class], /) -> type[_Class]: ...
 def mutable(*, eq: bool = True) -> _Decorator[_Class]: ...
 
 
-@dataclass_transform(field_specifiers=(field,))
+@dataclass_transform(field_specifiers=(field, fresh))
 def mutable(
     cls: type[_Class] | None = None, /, *, eq: bool = True
 ) -> type[_Class] | _Decorator[_Class]:
@@ -308,14 +312,6 @@ def replace(instance: _Instance, **changes: Any) -> _Instance:
     values = {name: getattr(instance, name) for name in _arguments(type(instance))}
     values.update(changes)
     return type(instance)(**values)
-
-
-def fresh(kind: type[_Item]) -> Callable[[], _Item]:
-    """Return the class that makes an empty collection of a type such as `dict[str, int]`.
-
-    For default factories: calling the class takes a tenth of the time of calling `dict[str, int]`.
-    """
-    return get_origin(kind) or kind
 
 
 @lru_cache(maxsize=1 << 10)

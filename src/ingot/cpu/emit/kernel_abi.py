@@ -9,7 +9,6 @@ after the other; the chunks of a phase run in any order on any thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -79,7 +78,7 @@ class EmittedKernel:
     order: tuple[int, ...] = ()
     behind: tuple[int, ...] = ()
     behind_symbols: tuple[str, ...] = ()
-    tables: Mapping[str, Numbers] = field(default_factory=fresh(dict[str, Numbers]))
+    tables: Mapping[str, Numbers] = fresh(factory=dict)
 
     @property
     def slots(self) -> int:

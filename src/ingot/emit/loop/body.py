@@ -3,8 +3,8 @@
 
 A pass in lanes runs whole blocks, then one masked block for the rest; a large body is written
 once, masked in every block. A reduction that may be folded in lanes starts from the combiner's
-identity and takes its initial value last. Long runs that are only copied (`kernel.schedule.copies`)
-are calls of the C library's copy.
+identity and takes its initial value last. Long runs that are only copied
+(`kernel.schedule.piece_loops`) are calls of the C library's copy.
 """
 
 from __future__ import annotations

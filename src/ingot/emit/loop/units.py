@@ -128,7 +128,7 @@ def long_constants(kernel: LoopKernel) -> list[Expr]:
 
     Nothing of it is read from memory that the kernel writes, or only under a mask.
     """
-    stores = [store for item in kernel.passes for store in item.stores]
+    stores = kernel.stores
     written = {store.buffer for store in stores}
     written.update(range(len(kernel.buffers), len(kernel.buffers) + len(kernel.local_buffers)))
     found: dict[Expr, None] = {}

@@ -18,7 +18,6 @@ import ctypes
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import field
 from typing import Any, Protocol
 
 from ingot.artifact.abi import ProgramInfo
@@ -119,7 +118,7 @@ class _Variant:
     key: Key
     record: Any
     rooms: Rooms
-    kept: list[Any] = field(default_factory=fresh(list[Any]))
+    kept: list[Any] = fresh(factory=list)
 
     @property
     def address(self) -> int:

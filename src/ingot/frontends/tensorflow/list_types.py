@@ -11,7 +11,6 @@ Invariant: lists that may be the same one at run time are of one class.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 
 from ingot.frontends.tensorflow.captured import (
     CapturedFunction,
@@ -54,9 +53,9 @@ class ListTypes:
         elements: by class, a list among the elements.
     """
 
-    parents: dict[_Key, _Key] = field(default_factory=fresh(dict[_Key, _Key]))
-    dtypes: dict[_Key, str] = field(default_factory=fresh(dict[_Key, str]))
-    elements: dict[_Key, _Key] = field(default_factory=fresh(dict[_Key, _Key]))
+    parents: dict[_Key, _Key] = fresh(factory=dict)
+    dtypes: dict[_Key, str] = fresh(factory=dict)
+    elements: dict[_Key, _Key] = fresh(factory=dict)
 
     @staticmethod
     def of(function: CapturedFunction) -> ListTypes:

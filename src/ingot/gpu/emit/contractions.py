@@ -23,10 +23,8 @@ from ingot.gpu.schedule.contractions import SIDE
 from ingot.gpu.schedule.strategies import PART, Stage, TensorCores, TiledContraction
 from ingot.hlo import dim
 from ingot.hlo.dtype import C64, F32, F64, PRED, DType
-from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
-from ingot.kernel.elemental.points import converted
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import Expr, converted, walk
 from ingot.kernel.ir import Axis, Combiner, ContractionKernel
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
@@ -143,7 +141,7 @@ class ContractionEmitter:
 
     def zeros(self) -> list[Value]:
         """Return sums of nothing."""
-        zero = ex.constant(self.kernel.accumulate.numpy.type(0))
+        zero = ex.scalar(0, self.kernel.accumulate)
         return [self.emitter.value(zero)] * self.each**2
 
     def settle(self) -> None:
@@ -303,7 +301,7 @@ def _product_sum(element: DType) -> Combiner:
         return Combiner((_of("add", total, value),))
     part = F32 if element is C64 else F64
     reals, imaginaries = (
-        [ex.make(which, part, (value,), NO_ATTRIBUTES) for value in (total, left, right)]
+        [ex.compute(which, value, dtype=part) for value in (total, left, right)]
         for which in ("real", "imag")
     )
     products = (
@@ -315,8 +313,8 @@ def _product_sum(element: DType) -> Combiner:
         ),
     )
     parts = (_of("add", reals[0], products[0]), _of("add", imaginaries[0], products[1]))
-    return Combiner((ex.make("complex", element, parts, NO_ATTRIBUTES),))
+    return Combiner((ex.compute("complex", *parts, dtype=element),))
 
 
 def _of(opcode: str, left: Expr, right: Expr) -> Expr:
-    return ex.make(opcode, left.dtype, (left, right), NO_ATTRIBUTES)
+    return ex.compute(opcode, left, right)

@@ -18,9 +18,8 @@ from ingot.gpu.schedule.strategies import PART, GpuSchedule
 from ingot.gpu.schedule.sums import is_along, sum_of, with_sums
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
-from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
-from ingot.kernel.elemental.points import converted
+from ingot.kernel.expr import converted
 from ingot.kernel.ir import Axis, ContractionKernel, Kernel, LoopKernel, Pass, Reduction, Store
 from ingot.kernel.rewrite import AxisSubstitution
 from ingot.support.records import replace
@@ -107,7 +106,7 @@ def _fold(kernel: ContractionKernel, few: Axis, number: int) -> Reduction:
     element = kernel.accumulate
     at = AxisSubstitution({few.name: number})
     lhs, rhs = (converted(at.expr(operand), element) for operand in (kernel.lhs, kernel.rhs))
-    product = ex.make("multiply", element, (lhs, rhs), NO_ATTRIBUTES)
+    product = ex.compute("multiply", lhs, rhs)
     return sum_of(number, product)
 
 

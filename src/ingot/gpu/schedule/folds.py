@@ -24,7 +24,7 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim, ceil_div
 from ingot.kernel.ir import Axis, Kernel, LoopKernel, Pass
 from ingot.kernel.loop.argminmax import arg_fold
-from ingot.kernel.schedule.lane_folds import starts_from_identity
+from ingot.kernel.schedule.lane_counts import starts_from_identity
 from ingot.kernel.schedule.vector_axis import grid_vector_axis
 
 LEAST_ROW = 32

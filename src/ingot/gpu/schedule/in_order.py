@@ -26,8 +26,7 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.dtype import S32, S64, DType
 from ingot.kernel import expr as ex
-from ingot.kernel.elemental.points import compare, converted
-from ingot.kernel.expr import Access, Expr, walk
+from ingot.kernel.expr import Access, Expr, compare, converted, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, Buffer, Kernel, LoopKernel, Pass, SortKernel, Store
 from ingot.kernel.rewrite import Rewriter
@@ -67,7 +66,7 @@ def match_in_order(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:
 def _sorted(kernel: LoopKernel, machine: GpuMachine) -> GpuSchedule:
     """Return the stages that sort updates by their element, and make each one's in order."""
     count, points = len(kernel.buffers), kernel.grid_size
-    store = _stores(kernel)[0]
+    store = kernel.stores[0]
     key = _whole(kernel.buffers[store.buffer].size)
     number = _whole(points)
     pair = (Buffer(key, points, is_output=False), Buffer(number, points, is_output=False))
@@ -123,11 +122,7 @@ def _touched(kernel: LoopKernel) -> list[int | Dim]:
     results = {number for number, buffer in enumerate(kernel.buffers) if buffer.is_output}
     loads = (node for node in walk(kernel.exprs) if node.op == "load")
     read = [load.payload.index for load in loads if load.payload.buffer in results]
-    return [*(store.index for store in _stores(kernel)), *read]
-
-
-def _stores(kernel: LoopKernel) -> list[Store]:
-    return [store for item in kernel.passes for store in item.stores]
+    return [*(store.index for store in kernel.stores), *read]
 
 
 def _is_digit(
@@ -142,7 +137,7 @@ def _is_digit(
 
 def has_one_element_per_point(kernel: LoopKernel) -> bool:
     """Whether all that a point stores, or reads of the results, is at one element number."""
-    values = {store.values for store in _stores(kernel)}
+    values = {store.values for store in kernel.stores}
     return len(set(_touched(kernel))) == 1 and len(values) == 1 and not _has_axes(kernel)
 
 

@@ -7,7 +7,7 @@ from ingot.gpu.machine import GpuMachine
 from ingot.gpu.schedule.strategies import GpuSchedule, WarpScan, one_stage
 from ingot.hlo.dim import ceil_div
 from ingot.kernel.ir import Kernel, LoopKernel
-from ingot.kernel.schedule.lane_folds import scans_lanes, starts_from_identity
+from ingot.kernel.schedule.lane_counts import scans_lanes, starts_from_identity
 
 
 def match_scan(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:

@@ -17,8 +17,7 @@ from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.dtype import PRED, S32, DType
 from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
-from ingot.kernel.elemental.points import converted
-from ingot.kernel.expr import Expr
+from ingot.kernel.expr import Expr, converted
 from ingot.kernel.ir import Axis, Buffer, Kernel, LoopKernel, Pass, SortKernel, Store, TopKKernel
 from ingot.support.records import replace
 

@@ -17,13 +17,11 @@ from ingot.gpu.machine import BLOCKS
 from ingot.gpu.schedule.strategies import PART, BlockRows, Columns, GpuSchedule, Strategy
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, ceil_div
-from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
-from ingot.kernel.elemental.points import converted
-from ingot.kernel.expr import Expr
+from ingot.kernel.expr import Expr, converted
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass, Reduction, Store
 from ingot.kernel.rewrite import AxisSubstitution
-from ingot.kernel.schedule.lane_folds import starts_from_identity
+from ingot.kernel.schedule.lane_counts import starts_from_identity
 from ingot.semantics.identities import identity_of
 from ingot.support.records import record, replace
 
@@ -123,7 +121,7 @@ class _Splitter:
         if not starts_from_identity(fold):
             index = loads[1]
             begin = converted(ex.index(self.begin), index.dtype)
-            loads[1] = ex.make("add", index.dtype, (index, begin), NO_ATTRIBUTES)
+            loads[1] = ex.compute("add", index, begin)
         self.loads[fold.number] = tuple(loads)
 
     def _axes(self, first: Pass) -> tuple[Axis, ...]:
@@ -142,5 +140,5 @@ class _Splitter:
             return replace(fold, inputs=(moved.expr(fold.inputs[0]), fold.inputs[1]))
         kind = fold.inputs[0].dtype
         identity = identity_of(fold.combiner.opcode or "", kind)
-        inits = (ex.constant(kind.numpy.type(identity)),)
+        inits = (ex.scalar(identity, kind),)
         return replace(fold, inits=inits, inputs=moved.exprs(fold.inputs))

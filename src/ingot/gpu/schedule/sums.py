@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import Expr, loads_of, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Combiner, Reduction, Store
 from ingot.kernel.rewrite import ExprSubstitution
@@ -13,7 +12,7 @@ from ingot.kernel.rewrite import ExprSubstitution
 
 def is_along(operand: Expr, axis: str) -> bool:
     """Whether the loads of an operand are dense along an axis."""
-    loads = [node for node in walk((operand,)) if node.op == "load"]
+    loads = loads_of((operand,))
     return any(coefficient(load.payload.index, axis) == 1 for load in loads)
 
 
@@ -21,8 +20,8 @@ def sum_of(number: int, value: Expr) -> Reduction:
     """Return reduction `number`, the sum of a value."""
     element = value.dtype
     arguments = (ex.argument(0, element), ex.argument(1, element))
-    add = Combiner((ex.make("add", element, arguments, NO_ATTRIBUTES),))
-    return Reduction(number, add, (ex.constant(element.numpy.type(0)),), (value,))
+    add = Combiner((ex.compute("add", *arguments),))
+    return Reduction(number, add, (ex.scalar(0, element),), (value,))
 
 
 def with_sums(stores: tuple[Store, ...], total: Expr) -> tuple[Store, ...]:

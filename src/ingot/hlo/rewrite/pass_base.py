@@ -74,14 +74,6 @@ class PassTiming:
     changed: bool
 
 
-def _no_firings() -> list[Firing]:
-    return []
-
-
-def _no_timings() -> list[PassTiming]:
-    return []
-
-
 @mutable
 class PassContext:
     """The context that all passes of one compilation share: options first, then records.
@@ -116,13 +108,11 @@ class PassContext:
     to_text: Callable[[Module], str] | None = None
     pass_fuel: int | None = None
     rewrite_fuel: int | None = None
-    properties: set[str] = field(default_factory=fresh(set[str]))
-    log: list[Firing] = field(default_factory=_no_firings)
-    timings: list[PassTiming] = field(default_factory=_no_timings)
-    settled: dict[tuple[int, Computation], int] = field(
-        default_factory=fresh(dict[tuple[int, Computation], int])
-    )
-    remarks: list[object] = field(default_factory=fresh(list[object]))
+    properties: set[str] = fresh(factory=set)
+    log: list[Firing] = fresh(factory=list)
+    timings: list[PassTiming] = fresh(factory=list)
+    settled: dict[tuple[int, Computation], int] = fresh(factory=dict)
+    remarks: list[object] = fresh(factory=list)
 
     @property
     def runs_all(self) -> bool:

@@ -13,15 +13,14 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.contraction.build import contraction_sum, dot_operand
 from ingot.kernel.elemental.convolution_index import accumulation_type
 from ingot.kernel.elemental.lowering import ElementalLowering
-from ingot.kernel.elemental.points import Point, converted
+from ingot.kernel.elemental.points import Point
 from ingot.kernel.elemental.rules import elemental_lowering
-from ingot.kernel.expr import Expr
+from ingot.kernel.expr import Expr, converted
 from ingot.kernel.index_math import Index, linearize, reshape_index
 from ingot.kernel.ir import AttentionKernel, Axis, Store
 from ingot.kernel.loop.build import buffers_of, roots_of
@@ -129,7 +128,7 @@ class _Builder:
         if self.found.scaling is not None:
             op, item = self.found.scaling
             factor = converted(self._of_row(item), accumulate)
-            value = ex.make(op, accumulate, (value, factor), NO_ATTRIBUTES)
+            value = ex.compute(op, value, factor)
         return converted(value, self.found.second.shape.dtype)
 
     def _result(self, root: Instruction, buffer: int) -> Store:

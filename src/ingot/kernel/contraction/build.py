@@ -14,7 +14,6 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.contraction import DotAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.convolution_index import accumulation_type
@@ -67,7 +66,7 @@ def contraction_sum(accumulate: DType, result: DType, names: tuple[str, ...]) ->
     total = ex.make("accumulator", accumulate, (), names)
     if result is accumulate:
         return total
-    return ex.make("convert", result, (total,), NO_ATTRIBUTES)
+    return ex.compute("convert", total, dtype=result)
 
 
 def epilogue_stores(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ingot.hlo.dim import Dim, floordiv, mod
 from ingot.kernel.contraction.operands import oriented
 from ingot.kernel.contraction.schedule import ContractionSchedule, schedule_contraction
-from ingot.kernel.expr import is_expensive_op, walk
+from ingot.kernel.expr import is_expensive, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import ContractionKernel
 from ingot.llvm.machine_model import Vectors
@@ -82,7 +82,7 @@ def _lanes(kernel: ContractionKernel, schedule: ContractionSchedule) -> int:
     if (
         schedule.n_block % wide == 0
         and _wasted(kernel.n.extent, wide) <= MOST_WASTED
-        and any(is_expensive_op(item.op) for item in walk(exprs))
+        and any(map(is_expensive, walk(exprs)))
     ):
         return wide
     return schedule.lanes * (2 if schedule.columns > schedule.lanes else 1)

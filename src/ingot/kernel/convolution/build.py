@@ -35,7 +35,7 @@ from ingot.kernel.elemental.convolution_index import (
 from ingot.kernel.elemental.lowering import ElementalLowering
 from ingot.kernel.elemental.points import Point
 from ingot.kernel.elemental.rules import elemental_lowering
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import Expr, loads_of
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import (
     Axis,
@@ -216,7 +216,7 @@ def _with_patches(
 
 
 def _is_dense(lhs: Expr, axis: Axis) -> bool:
-    loads = [item for item in walk((lhs,)) if item.op == "load"]
+    loads = loads_of((lhs,))
     return all(coefficient(item.payload.index, axis.name) == 1 for item in loads)
 
 

@@ -22,13 +22,12 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import BF16, F16, F32, F64, PRED, DType
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.lowering import ElementalLowering
-from ingot.kernel.elemental.points import Point, converted, within
+from ingot.kernel.elemental.points import Point, within
 from ingot.kernel.elemental.window import Fold, symbol, taken
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import Expr, converted, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Combiner
 from ingot.kernel.rewrite import Rewriter
@@ -178,8 +177,7 @@ def loop_fold(
     index = tuple({**kernel, "o": feature}[letter] for letter in dims.rhs)
     rhs = converted(lowering.value(convolution.operands[1], Point(index)), accumulate)
     opcode = "and" if accumulate is PRED else "multiply"
-    zero = ex.constant(accumulate.numpy.type(0))
-    return Fold((zero,), (ex.make(opcode, accumulate, (lhs, rhs), NO_ATTRIBUTES),))
+    return Fold((ex.scalar(0, accumulate),), (ex.compute(opcode, lhs, rhs),))
 
 
 def loop_combiner(convolution: Instruction) -> Combiner:
@@ -187,7 +185,7 @@ def loop_combiner(convolution: Instruction) -> Combiner:
     accumulate = accumulation_type(convolution.operands[0].shape.dtype, convolution.shape.dtype)
     arguments = (ex.argument(0, accumulate), ex.argument(1, accumulate))
     opcode = "or" if accumulate is PRED else "add"
-    return Combiner((ex.make(opcode, accumulate, arguments, NO_ATTRIBUTES),))
+    return Combiner((ex.compute(opcode, *arguments),))
 
 
 @record

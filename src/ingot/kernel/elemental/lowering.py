@@ -15,7 +15,6 @@ Example: `add(broadcast(x), y)` at (i, j) is `add(load x[j], load y[i*n+j])`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
@@ -46,13 +45,9 @@ class ElementalLowering:
     mapped: Rule
     buffers: Mapping[Instruction, int]
     extents: dict[str, int | Dim]
-    reductions: dict[Instruction, tuple[Expr, ...]] = field(
-        default_factory=fresh(dict[Instruction, "tuple[Expr, ...]"])
-    )
-    accumulators: dict[Instruction, Expr] = field(default_factory=fresh(dict[Instruction, Expr]))
-    _memo: dict[tuple[Instruction, Point], Expr] = field(
-        default_factory=fresh(dict[tuple[Instruction, Point], Expr])
-    )
+    reductions: dict[Instruction, tuple[Expr, ...]] = fresh(factory=dict)
+    accumulators: dict[Instruction, Expr] = fresh(factory=dict)
+    _memo: dict[tuple[Instruction, Point], Expr] = fresh(factory=dict)
 
     def value(self, instruction: Instruction, point: Point) -> Expr:
         """Return the value of `instruction` at `point`.

@@ -14,11 +14,9 @@ from dataclasses import field
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import PRED, S8, S64, U8, U64, DType, dtype
-from ingot.hlo.opdef import NO_ATTRIBUTES
-from ingot.hlo.opset.elementwise import CompareAttributes
+from ingot.hlo.dtype import S8, S64, U8, U64, dtype
 from ingot.kernel import expr as ex
-from ingot.kernel.expr import Expr
+from ingot.kernel.expr import Expr, compare, converted
 from ingot.kernel.index_math import Index
 from ingot.support.records import record
 
@@ -54,16 +52,6 @@ def position_value(position: int | Dim, point: Point) -> Expr:
     return ex.index(position, point.values if uses_values(position) else ())
 
 
-def converted(value: Expr, to: DType) -> Expr:
-    """Return `value` as element type `to`."""
-    return value if value.dtype is to else ex.make("convert", to, (value,), NO_ATTRIBUTES)
-
-
-def compare(direction: str, left: Expr, right: Expr) -> Expr:
-    """Return the mask `left direction right` of expressions of one type; `direction` as in HLO."""
-    return ex.make("compare", PRED, (left, right), CompareAttributes(direction, ""))
-
-
 def within(position: int | Dim, size: int | Dim, point: Point) -> Expr:
     """Return the mask 0 <= position < size."""
     value = position_value(position, point)
@@ -90,13 +78,8 @@ def inside(value: Expr, count: int | Dim) -> Expr | None:
     most = 1 << (unsigned.bits - element.is_signed)
     if count >= most and not element.is_signed:
         return None
-    limit = ex.constant(unsigned.numpy.type(min(max(count, 0), most)))
+    limit = ex.scalar(min(max(count, 0), most), unsigned)
     return compare("LT", converted(value, unsigned), limit)
-
-
-def select(mask: Expr, on_true: Expr, on_false: Expr) -> Expr:
-    """Return on_true where mask holds, else on_false."""
-    return ex.make("select", on_true.dtype, (mask, on_true, on_false), NO_ATTRIBUTES)
 
 
 def clamp_index(value: Expr, limit: int | Dim) -> Expr:
@@ -114,12 +97,11 @@ def clamp_index(value: Expr, limit: int | Dim) -> Expr:
             element, value = S64, converted(value, S64)
         highest = converted(ex.index(limit), element)
     else:
-        highest = ex.constant(element.numpy.type(min(limit, most)))
+        highest = ex.scalar(min(limit, most), element)
     if element.is_signed:
-        zero = ex.constant(element.numpy.type(0))
-        value = ex.make("maximum", element, (value, zero), NO_ATTRIBUTES)
+        value = ex.compute("maximum", value, ex.scalar(0, element))
     if isinstance(limit, Dim) or limit < most:
-        value = ex.make("minimum", element, (value, highest), NO_ATTRIBUTES)
+        value = ex.compute("minimum", value, highest)
     return converted(value, S64)
 
 

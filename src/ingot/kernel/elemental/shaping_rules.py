@@ -19,7 +19,6 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DType, dtype
 from ingot.hlo.instruction import Instruction
-from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.indexing import GatherAttributes
 from ingot.hlo.opset.shaping import (
     DimensionsAttributes,
@@ -34,16 +33,13 @@ from ingot.kernel.elemental.points import (
     Point,
     batch_dim,
     clamp_index,
-    compare,
-    converted,
     position_value,
-    select,
     start_index,
     uses_values,
     window_origin,
     with_value,
 )
-from ingot.kernel.expr import Expr
+from ingot.kernel.expr import Expr, compare, converted, select
 from ingot.kernel.index_math import linearize, reshape_index
 from ingot.support.diagnostics import UnsupportedError
 
@@ -173,14 +169,10 @@ def _bitcast_convert(lowering: ElementalLowering, instruction: Instruction, poin
     operand = instruction.operands[0]
     source, to = operand.shape.dtype.bits, instruction.shape.dtype.bits
     if source == to:
-        return _as_bits(lowering.value(operand, point), instruction.shape.dtype)
+        return ex.as_bits(lowering.value(operand, point), instruction.shape.dtype)
     if source < to:
         return _joined(lowering, instruction, point, to // source)
     return _part(lowering, instruction, point)
-
-
-def _as_bits(value: Expr, to: DType) -> Expr:
-    return value if value.dtype is to else ex.make("bitcast-convert", to, (value,), NO_ATTRIBUTES)
 
 
 def _unsigned(bits: int) -> DType:
@@ -196,22 +188,21 @@ def _joined(
     total: Expr | None = None
     for number in range(count):
         value = lowering.value(operand, point.at((*point.index, number)))
-        part = converted(_as_bits(value, narrow), wide)
-        distance = ex.constant(wide.numpy.type(number * narrow.bits))
-        part = ex.make("shift-left", wide, (part, distance), NO_ATTRIBUTES)
-        total = part if total is None else ex.make("or", wide, (total, part), NO_ATTRIBUTES)
+        part = converted(ex.as_bits(value, narrow), wide)
+        part = ex.compute("shift-left", part, ex.scalar(number * narrow.bits, wide))
+        total = part if total is None else ex.compute("or", total, part)
     assert total is not None
-    return _as_bits(total, instruction.shape.dtype)
+    return ex.as_bits(total, instruction.shape.dtype)
 
 
 def _part(lowering: ElementalLowering, instruction: Instruction, point: Point) -> Expr:
     """Return a narrow element: the part of a wide one that the last index names."""
     operand = instruction.operands[0]
     wide, narrow = _unsigned(operand.shape.dtype.bits), _unsigned(instruction.shape.dtype.bits)
-    value = _as_bits(lowering.value(operand, point.at(point.index[:-1])), wide)
+    value = ex.as_bits(lowering.value(operand, point.at(point.index[:-1])), wide)
     distance = converted(position_value(point.index[-1] * narrow.bits, point), wide)
-    shifted = ex.make("shift-right-logical", wide, (value, distance), NO_ATTRIBUTES)
-    return _as_bits(converted(shifted, narrow), instruction.shape.dtype)
+    shifted = ex.compute("shift-right-logical", value, distance)
+    return ex.as_bits(converted(shifted, narrow), instruction.shape.dtype)
 
 
 def _dimension_size(_: ElementalLowering, instruction: Instruction, point: Point) -> Expr:

@@ -18,9 +18,9 @@ from ingot.hlo.opset.reduction import ReduceWindowAttributes
 from ingot.hlo.window import WindowDimension
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.lowering import ElementalLowering
-from ingot.kernel.elemental.points import Point, select
+from ingot.kernel.elemental.points import Point
 from ingot.kernel.elemental.shaping_rules import unpadded
-from ingot.kernel.expr import Expr
+from ingot.kernel.expr import Expr, select
 from ingot.support.records import record
 
 _NOWHERE = Point(())

@@ -3,7 +3,7 @@
 
 Kernels that differ only in extents, steps of indices, float constants and the schedule's numbers
 have the same generic kernel. One function serves them all: the host program passes the numbers.
-That is how kernels of one program share code (`cpu.kernel_codes`), and how plain reductions and the
+That is how kernels of one program share code (`cpu.kernels`), and how plain reductions and the
 like become library code (`kernel.generic.reduction`).
 
 Numbers that code depends on stay numbers: steps 0 and 1, steps of rows in registers, short steps
@@ -23,7 +23,6 @@ from collections.abc import Mapping
 
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.dtype import F32, S32
-from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import dim_of
@@ -155,7 +154,7 @@ def _words(strategy: Strategy) -> list[str]:
 
 def _lengths(kernel: LoopKernel) -> frozenset[Expr]:
     """Return the integers that a kernel which goes by indices has: lengths of where they are in."""
-    stores = [store for item in kernel.passes for store in item.stores]
+    stores = kernel.stores
     nodes = walk(kernel.exprs)
     by_indices = any(store.values for store in stores) or any(
         node.op == "load" and node.args for node in nodes
@@ -292,12 +291,12 @@ class _Sizes(Rewriter):
         """Return an expression on new arguments; lengths and bits of f32 come as sizes."""
         if item in self.lengths:
             length = ex.index(self._step(int(item.payload.value)))
-            return ex.make("convert", item.dtype, (length,), NO_ATTRIBUTES)
+            return ex.compute("convert", length, dtype=item.dtype)
         if item.op != "constant" or item.dtype is not F32 or _is_plain(item.payload.value):
             return super().node(item, args)
         bits = self._step(int.from_bytes(item.payload.bits, sys.byteorder, signed=True))
-        word = ex.make("convert", S32, (ex.index(bits),), NO_ATTRIBUTES)
-        return ex.make("bitcast-convert", F32, (word,), NO_ATTRIBUTES)
+        word = ex.converted(ex.index(bits), S32)
+        return ex.as_bits(word, F32)
 
 
 def _is_plain(value: float) -> bool:

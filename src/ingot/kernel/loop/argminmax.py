@@ -21,11 +21,9 @@ from typing import Any
 import numpy as np
 
 from ingot.hlo.dtype import PRED, DType
-from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.elementwise import HOLDS
 from ingot.kernel import expr as ex
-from ingot.kernel.elemental.points import compare, select
-from ingot.kernel.expr import Expr, is_position, walk
+from ingot.kernel.expr import Expr, compare, is_position, select, walk
 from ingot.kernel.ir import Combiner, Pass, Reduction
 from ingot.support.records import record
 
@@ -94,9 +92,10 @@ def _by_index(direction: str, element: DType, index_type: DType) -> Combiner:
     wins = compare(direction, a, b)
     if element.is_float:
         a_is_nan, b_is_nan = compare("NE", a, a), compare("NE", b, b)
-        same = _either(same, _both(a_is_nan, b_is_nan))
-        wins = _either(wins, _both(a_is_nan, _not(b_is_nan)))
-    stays = _either(wins, _both(same, is_first))
+        same = ex.compute("or", same, ex.compute("and", a_is_nan, b_is_nan))
+        b_is_none = ex.compute("not", b_is_nan)
+        wins = ex.compute("or", wins, ex.compute("and", a_is_nan, b_is_none))
+    stays = ex.compute("or", wins, ex.compute("and", same, is_first))
     return Combiner((select(stays, a, b), select(stays, index, other)))
 
 
@@ -104,22 +103,10 @@ def _in_order(otherwise: str, element: DType, index_type: DType) -> Combiner:
     """Return the choice of the second element unless the first one is `otherwise` to it, or NaN."""
     a, index = ex.argument(0, element), ex.argument(1, index_type)
     b, other = ex.argument(2, element), ex.argument(3, index_type)
-    moves = _not(compare(otherwise, a, b))
+    moves = ex.compute("not", compare(otherwise, a, b))
     if element.is_float:
-        moves = _both(moves, compare("EQ", a, a))
+        moves = ex.compute("and", moves, compare("EQ", a, a))
     return Combiner((select(moves, b, a), select(moves, other, index)))
-
-
-def _not(value: Expr) -> Expr:
-    return ex.make("not", PRED, (value,), NO_ATTRIBUTES)
-
-
-def _both(left: Expr, right: Expr) -> Expr:
-    return ex.make("and", PRED, (left, right), NO_ATTRIBUTES)
-
-
-def _either(left: Expr, right: Expr) -> Expr:
-    return ex.make("or", PRED, (left, right), NO_ATTRIBUTES)
 
 
 def _gives(combiner: Combiner, wanted: Combiner, element: DType) -> bool:

@@ -13,8 +13,6 @@ Invariant: lowered and stored values depend only on finished reductions of earli
 
 from __future__ import annotations
 
-from dataclasses import field
-
 from ingot.analysis.frames import ONE, Frame, FrameMap, grid_of
 from ingot.analysis.scans import Scan
 from ingot.hlo.computation import Computation
@@ -24,10 +22,10 @@ from ingot.hlo.opset.reduction import ReduceAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.elemental.convolution_index import loop_combiner, loop_extents, loop_fold
 from ingot.kernel.elemental.lowering import ElementalLowering
-from ingot.kernel.elemental.points import Point, converted
+from ingot.kernel.elemental.points import Point
 from ingot.kernel.elemental.rules import combiner_exprs, elemental_lowering
 from ingot.kernel.elemental.window import Fold, Windowed, window_extents, window_fold
-from ingot.kernel.expr import Expr
+from ingot.kernel.expr import Expr, converted
 from ingot.kernel.index_math import linearize
 from ingot.kernel.ir import Axis, Buffer, Combiner, LoopKernel, Pass, Reduction, Store
 from ingot.support.diagnostics import InternalError
@@ -114,13 +112,9 @@ class LoopBuilder:
     lowering: ElementalLowering
     grid: tuple[int, ...] = ()
     numbers: int = 0
-    levels: dict[int, int] = field(default_factory=fresh(dict[int, int]))
-    reductions: dict[tuple[int, tuple[str, ...]], list[Reduction]] = field(
-        default_factory=fresh(dict[tuple[int, tuple[str, ...]], list[Reduction]])
-    )
-    stores: dict[tuple[int, tuple[str, ...]], list[Store]] = field(
-        default_factory=fresh(dict[tuple[int, tuple[str, ...]], list[Store]])
-    )
+    levels: dict[int, int] = fresh(factory=dict)
+    reductions: dict[tuple[int, tuple[str, ...]], list[Reduction]] = fresh(factory=dict)
+    stores: dict[tuple[int, tuple[str, ...]], list[Store]] = fresh(factory=dict)
 
     def axis(self, number: int) -> Axis:
         """Return axis `number` of the frames as a loop axis."""

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
-from ingot.hlo.opdef import Trait, find
 from ingot.kernel import expr as ex
-from ingot.kernel.expr import LEAVES, Expr, walk
+from ingot.kernel.expr import Expr, is_expensive, walk
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass, Store
 from ingot.kernel.rewrite import ExprSubstitution
 from ingot.llvm.machine_model import L2_BYTES
@@ -87,15 +86,11 @@ def _shared(roots: tuple[Expr, ...], candidates: set[Expr], axis: str) -> list[E
             continue
         seen.add(item)
         is_shared = item in candidates and item.op != "multiply"
-        if is_shared and any(_is_expensive(node) for node in walk((item,))):
+        if is_shared and any(map(is_expensive, walk((item,)))):
             found[item] = None
         else:
             stack.extend(item.args)
     return list(found)
-
-
-def _is_expensive(node: Expr) -> bool:
-    return node.op not in LEAVES and find(node.op).has(Trait.EXPENSIVE)
 
 
 LEAST_SAVED = 3

@@ -109,8 +109,7 @@ def collapse(kernel: LoopKernel) -> LoopKernel:
 
 def _named_in_order(kernel: LoopKernel) -> LoopKernel:
     """Return the kernel with its axes named @0, @1, @2 …, the grid's first."""
-    every = [*kernel.grid, *(axis for item in kernel.passes for axis in item.axes)]
-    old_names = dict.fromkeys(axis.name for axis in every)
+    old_names = dict.fromkeys(axis.name for axis in kernel.axes)
     names = {old: f"@{number}" for number, old in enumerate(old_names)}
     if all(old == new for old, new in names.items()):
         return kernel
@@ -127,13 +126,7 @@ class _Namer(AxisSubstitution):
 
 def indices_of(kernel: LoopKernel) -> list[int | Dim]:
     """Return every index of the kernel: loads, stores, index values."""
-    found: list[int | Dim] = [store.index for item in kernel.passes for store in item.stores]
-    for item in walk(kernel.exprs):
-        if item.op == "load":
-            found.append(item.payload.index)
-        elif item.op == "index":
-            found.append(item.payload)
-    return found
+    return [*(store.index for store in kernel.stores), *indices_in(kernel.exprs)]
 
 
 def _collapsible(kernel: LoopKernel, axes: tuple[Axis, ...]) -> tuple[Axis, Axis] | None:
@@ -175,7 +168,7 @@ def is_move(kernel: LoopKernel) -> bool:
     """Whether a kernel chooses elements and computes nothing, under masks."""
     exprs = kernel.exprs
     return (
-        not any(item.axes for item in kernel.passes)
+        not kernel.has_loops
         and any(item.op == "compare" for item in walk(exprs))
         and all(item.op in MOVING_OPS for item in walk(exprs))
     )
@@ -204,7 +197,7 @@ class RowMasks(Rewriter):
 
     def others(self, kernel: LoopKernel) -> list[int | Dim]:
         """Return every index of the kernel but those of such comparisons."""
-        found = [store.index for item in kernel.passes for store in item.stores]
+        found = [store.index for store in kernel.stores]
         roots = kernel.exprs
         used = {item for item in roots if item.op == "index"}
         for item in walk(roots):

@@ -24,7 +24,6 @@ import numpy as np
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, never_negative
 from ingot.hlo.dtype import PRED, S32, DType, greatest, least
-from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, walk
@@ -58,8 +57,8 @@ def known_indices(kernel: LoopKernel) -> LoopKernel:
         node.op == "load" and len(node.args) > node.payload.masked for node in walk(kernel.exprs)
     ):
         return kernel
-    axes = [*kernel.grid, *(axis for item in kernel.passes for axis in item.axes)]
-    ranges = {axis.name: (0, axis.extent - 1) for axis in axes if isinstance(axis.extent, int)}
+    known = [axis for axis in kernel.axes if isinstance(axis.extent, int)]
+    ranges = {axis.name: (0, axis.extent - 1) for axis in known}
     return _Loads(ranges).kernel(kernel)
 
 
@@ -184,7 +183,7 @@ def _narrow(fold: Reduction) -> Reduction:
         fold,
         combiner=_Arguments().combiner(fold.combiner),
         inits=(start, ex.constant(np.int32(first.payload.value))),
-        inputs=(value, ex.make("convert", S32, (position,), NO_ATTRIBUTES)),
+        inputs=(value, ex.compute("convert", position, dtype=S32)),
     )
 
 
@@ -212,5 +211,5 @@ class _Users(Rewriter):
         """Return an expression that takes found indices converted."""
         if item.op == "reduced" and item.payload[1] == 1 and item.payload[0] in self.wide:
             found = ex.make("reduced", S32, (), item.payload)
-            return ex.make("convert", item.dtype, (found,), NO_ATTRIBUTES)
+            return ex.compute("convert", found, dtype=item.dtype)
         return super().node(item, args)

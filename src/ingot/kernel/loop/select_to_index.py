@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import S64
-from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.opset.elementwise import INVERSE
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, axis_names, walk
@@ -26,7 +24,7 @@ from ingot.kernel.schedule.vector_axis import grid_vector_axis
 
 def select_to_index(kernel: LoopKernel) -> LoopKernel:
     """Return the kernel with one load for each choice between two that lanes agree on."""
-    if kernel.serial or not kernel.grid or any(item.axes for item in kernel.passes):
+    if kernel.serial or not kernel.grid or kernel.has_loops:
         return kernel
     if not any(node.op == "select" and _is_choice(*node.args) for node in walk(kernel.exprs)):
         return kernel
@@ -62,7 +60,7 @@ class _Chooser(RangeSimplifier):
             return found
         if self.vector_axis in moves:
             return found
-        offset = ex.make("select", S64, (mask, ex.index(where - other), ex.index(0)), NO_ATTRIBUTES)
+        offset = ex.select(mask, ex.index(where - other), ex.index(0))
         return ex.load(no.payload.buffer, other + Dim.symbol("$0"), found.dtype, (offset,))
 
 

@@ -27,7 +27,7 @@ from math import lcm
 from ingot.hlo import dim
 from ingot.hlo.dim import Atom, Dim, symbols_of
 from ingot.kernel import expr as ex
-from ingot.kernel.expr import Expr, is_expensive_op, walk
+from ingot.kernel.expr import Expr, is_expensive, loads_of, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.loop.collapse import walks_as_one
@@ -65,14 +65,14 @@ def join_short_rows(kernel: LoopKernel) -> LoopKernel:
         return kernel
     if not isinstance(outer.extent, int) or outer.extent < MANY_ROWS:
         return kernel
-    stores = [store for item in kernel.passes for store in item.stores]
+    stores = kernel.stores
     are_dense = all(
         store.is_once
         and coefficient(store.index, inner.name) == 1
         and walks_as_one(store.index, outer, inner)
         for store in stores
     )
-    is_cheap = not any(is_expensive_op(item.op) for item in walk(kernel.exprs))
+    is_cheap = not any(map(is_expensive, walk(kernel.exprs)))
     read = pin_loads(kernel, inner) if is_cheap and inner.extent <= MOST_STACKED else kernel
     if not are_dense or not _are_loads_near(read, outer, inner):
         return kernel
@@ -97,11 +97,11 @@ def join_short_runs(kernel: LoopKernel) -> LoopKernel:
     """
     if len(kernel.grid) < 3 or not _computes_elements(kernel):
         return kernel
-    stores = [store for item in kernel.passes for store in item.stores]
+    stores = kernel.stores
     lanes = kernel.grid[-1]
     if not all(store.is_simple and coefficient(store.index, lanes.name) == 1 for store in stores):
         return kernel
-    loads = [item for item in walk(kernel.exprs) if item.op == "load"]
+    loads = loads_of(kernel.exprs)
     across = [
         load.payload.index
         for load in loads
@@ -129,12 +129,12 @@ def _are_loads_near(kernel: LoopKernel, outer: Axis, inner: Axis) -> bool:
     Gathered elements (`kernel.schedule.gathers`) need not, but their indices must: they walk rows
     as one, unless functions of few elements outweigh the gathers.
     """
-    loads = [item for item in walk(kernel.exprs) if item.op == "load"]
+    loads = loads_of(kernel.exprs)
     plain = [item.payload.index for item in loads if _is_plain(item)]
     if len(plain) == len(loads):
         return all(_is_near(where, outer, inner) for where in plain)
     gathered = [item.payload for item in loads if not _is_plain(item)]
-    calls = any(is_expensive_op(item.op) for item in walk(kernel.exprs))
+    calls = any(map(is_expensive, walk(kernel.exprs)))
     if calls and inner.extent in GATHERED_ROWS:
         is_masked = any(access.masked for access in gathered)
         return not is_masked and all(_is_near(where, outer, inner) for where in plain)
@@ -200,13 +200,13 @@ def lanes_of_rows(kernel: LoopKernel, axis: Axis, lanes: int, register: int) -> 
 
 def _reads_plainly(kernel: LoopKernel) -> bool:
     """Whether the kernel computes elements one by one, of loads at indices that axes determine."""
-    loads = [item for item in walk(kernel.exprs) if item.op == "load"]
+    loads = loads_of(kernel.exprs)
     return _computes_elements(kernel) and all(map(_is_plain, loads))
 
 
 def _computes_elements(kernel: LoopKernel) -> bool:
     """Whether the kernel computes each element by itself."""
-    return not kernel.serial and not any(item.axes for item in kernel.passes)
+    return not kernel.serial and not kernel.has_loops
 
 
 def _divisions(where: int | Dim, axis: Axis) -> list[Atom]:

@@ -145,13 +145,12 @@ class _Splitter(AxisSubstitution):
     """Puts two axes in place of one of the grid, the inner one of a known extent."""
 
     def __init__(self, kernel: LoopKernel, axis: Axis, part: int) -> None:
-        every = [*kernel.grid, *(each for item in kernel.passes for each in item.axes)]
-        inner = f"@{len(every)}"
+        inner = f"@{len(kernel.axes)}"
         values = {axis.name: Dim.symbol(axis.name) * part + Dim.symbol(inner)}
         super().__init__(values)
         self.axis = axis
         self.two = (Axis(axis.name, axis.known_extent // part), Axis(inner, part))
-        self.extents = {each.name: each.extent for each in (*every, *self.two)}
+        self.extents = {each.name: each.extent for each in (*kernel.axes, *self.two)}
 
     def index(self, where: int | Dim) -> int | Dim:
         """Return an index with both axes in place of the one."""

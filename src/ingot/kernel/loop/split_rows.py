@@ -36,7 +36,7 @@ def split_rows(kernel: LoopKernel) -> LoopKernel:
 
     Where rows are short without that, the axes around them are split.
     """
-    if not kernel.grid or kernel.serial or any(item.axes for item in kernel.passes):
+    if not kernel.grid or kernel.serial or kernel.has_loops:
         return kernel
     if _has_known_offsets(kernel, kernel.grid[-1]):
         return kernel

@@ -22,7 +22,7 @@ from ingot.kernel.schedule.pieces import RangeSimplifier
 
 def unmask_loads(kernel: LoopKernel) -> LoopKernel:
     """Return the kernel without the masks that loads do not need."""
-    if any(item.axes for item in kernel.passes):
+    if kernel.has_loops:
         return kernel
     if not any(item.op == "select" and _is_chosen(*item.args) for item in walk(kernel.exprs)):
         return kernel

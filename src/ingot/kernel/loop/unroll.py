@@ -15,8 +15,7 @@ from __future__ import annotations
 from itertools import product
 
 from ingot.hlo import dim
-from ingot.hlo.opdef import Trait, find
-from ingot.kernel.expr import LEAVES, Expr, make, walk
+from ingot.kernel.expr import Expr, is_expensive, make, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import LoopKernel, Pass, Store
 from ingot.kernel.rewrite import AxisSubstitution, ExprSubstitution, applied
@@ -105,8 +104,7 @@ def _size(inner: list[Pass]) -> int | None:
         own = [node for node in walk(item.exprs) if node not in seen]
         seen.update(own)
         nodes += extent * len(own)
-        costly = (n for n in own if n.op not in LEAVES and find(n.op).has(Trait.EXPENSIVE))
-        expensive += extent * sum(1 for _ in costly)
+        expensive += extent * sum(map(is_expensive, own))
     return nodes if nodes <= MAX_NODES and expensive <= MAX_EXPENSIVE else None
 
 

@@ -17,8 +17,7 @@ from functools import reduce
 
 from ingot.hlo.dim import Atom, Dim, symbols_of
 from ingot.kernel import expr as ex
-from ingot.kernel.elemental.points import compare
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import Expr, compare, walk
 from ingot.kernel.index_math import dim_of
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
 from ingot.kernel.loop.split_axes import resolved

@@ -17,12 +17,11 @@ from itertools import product
 from math import prod
 
 from ingot.hlo.dtype import PRED
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import Expr, is_expensive, loads_of, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
 from ingot.kernel.loop.unroll import MAX_EXPENSIVE, MAX_NODES
 from ingot.kernel.rewrite import AxisSubstitution
-from ingot.kernel.schedule.lane_counts import is_expensive
 from ingot.kernel.schedule.pieces import RangeSimplifier
 from ingot.kernel.schedule.vector_axis import MANY_ROWS, NARROW, grid_vector_axis
 from ingot.kernel.schedule.work import weighted
@@ -101,7 +100,7 @@ def _is_row_work(kernel: LoopKernel, item: Pass, axes: Sequence[Axis], vector: A
     *_, rows = (axis.extent for axis in kernel.grid if axis not in axes)
     if not isinstance(rows, int) or rows < MANY_ROWS:
         return False
-    loads = [node for node in walk(item.exprs) if node.op == "load"]
+    loads = loads_of(item.exprs)
     gathers = [load for load in loads if any(arg.axes for arg in load.args[load.payload.masked :])]
     if any(coefficient(load.payload.index, vector.name) == 1 for load in gathers):
         return False

@@ -19,14 +19,13 @@ from ingot.kernel.elemental.lowering import ElementalLowering
 from ingot.kernel.elemental.points import (
     Point,
     batch_dim,
-    converted,
     inside,
     start_index,
     window_origin,
     with_value,
 )
 from ingot.kernel.elemental.rules import elemental_lowering
-from ingot.kernel.expr import Expr
+from ingot.kernel.expr import Expr, converted
 from ingot.kernel.index_math import linearize
 from ingot.kernel.ir import Axis, Combiner, LoopKernel, Pass, Store
 from ingot.kernel.loop.build import axis_name, buffers_of, combiner_of, point_of

@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping
 from ingot.hlo import dim
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.schedule.copies import is_copied
 from ingot.kernel.schedule.gathers import (
     GathersAhead,
     bits_of_gathers,
@@ -48,15 +47,19 @@ from ingot.kernel.schedule.loop_schedule import (
     Strategy,
     TransposedRows,
 )
-from ingot.kernel.schedule.piece_loops import bands_of
+from ingot.kernel.schedule.piece_loops import bands_of, is_copied
 from ingot.kernel.schedule.pieces import cut_axes
 from ingot.kernel.schedule.request import LoopRequest
-from ingot.kernel.schedule.row_folds import rows_together, streamed_rows
+from ingot.kernel.schedule.row_folds import (
+    UNIT_BLOCKS,
+    rows_together,
+    streamed_rows,
+    transposed_rows,
+)
 from ingot.kernel.schedule.row_nests import row_nest
 from ingot.kernel.schedule.serial import staged_updates
 from ingot.kernel.schedule.splits import plain_fold, runs_of, split_of
 from ingot.kernel.schedule.tiles import LANE_BITS, SIDE_TILES, tiles_of
-from ingot.kernel.schedule.transposed_rows import UNIT_BLOCKS, transposed_rows
 from ingot.kernel.schedule.work import block_of, chunks_of, computes_little, share, unit_work
 from ingot.llvm.machine_model import Vectors
 from ingot.support.diagnostics import InternalError

@@ -124,7 +124,7 @@ def gathers_ahead(kernel: LoopKernel, axis: Axis | None, lanes: tuple[int, ...])
 
     `lanes` are those of each pass.
     """
-    if kernel.serial or any(store.combiner for item in kernel.passes for store in item.stores):
+    if kernel.serial or any(store.combiner for store in kernel.stores):
         return NOTHING_AHEAD
     if axis is not None:
         bits = _bits(kernel, kernel.exprs, (*kernel.grid, axis), lanes[0])
@@ -183,12 +183,12 @@ def bits_of_index(where: int | Dim, array: Buffer, axes: tuple[Axis, ...]) -> in
 
 def block_of_rows(kernel: LoopKernel) -> int | str:
     """Return how many short rows have their indices ahead together, or why none have."""
-    if kernel.serial or len(kernel.grid) < 2 or any(item.axes for item in kernel.passes):
+    if kernel.serial or len(kernel.grid) < 2 or kernel.has_loops:
         return "it gathers no rows"
     *_, rows, inner = kernel.grid
     if not isinstance(rows.extent, int) or not isinstance(inner.extent, int):
         return "rows have symbolic sizes"
-    stores = [store for item in kernel.passes for store in item.stores]
+    stores = kernel.stores
     are_rows = all(s.is_simple and coefficient(s.index, inner.name) == 1 for s in stores)
     if not 1 < inner.extent < LEAST_AHEAD:
         return f"rows do not have 2 to {LEAST_AHEAD - 1} elements"

@@ -43,7 +43,7 @@ class InLanes(LaneBlocks):
 
     Attributes:
         copies: whether all that is done along the vector axis is to copy long runs
-            (`kernel.schedule.copies`).
+            (`piece_loops.is_copied`).
     """
 
     name = "lanes"
@@ -172,7 +172,7 @@ class TransposedRows:
     """Short rows are read whole and transposed in registers, to be folded in lanes of rows.
 
     Attributes:
-        lanes: rows of a block (`kernel.schedule.transposed_rows`).
+        lanes: rows of a block (`kernel.schedule.row_folds`).
         width: elements that are read of each.
         loads: the loads that are transposed.
     """

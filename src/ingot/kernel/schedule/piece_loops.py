@@ -10,7 +10,11 @@ shifts them by the padding before: `x[floordiv(i-3,2)]` where `mod(i-3,2)` is 0.
 beginning of its piece, 3, the index is `floordiv(i,2)`: never negative, and a pattern that lanes
 know. Loads that such a mask chooses then lose it (`kernel.loop.unmask_loads`).
 
-Invariant: run one after the other, in any order, the kernels store what the whole kernel stores.
+Long runs that are only copied, by a piece or by a whole kernel (`is_copied`), are calls of the C
+library's copy: concatenations, slices and other moves of long rows.
+
+Invariants: run one after the other, in any order, the kernels store what the whole kernel stores;
+elements are copied as they are in memory, so every bit stays.
 """
 
 from __future__ import annotations
@@ -20,16 +24,44 @@ from itertools import product
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.expr import walk
-from ingot.kernel.ir import Axis, LoopKernel, Pass
+from ingot.kernel.index_math import coefficient
+from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
 from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.loop.short_rows import join_short_rows, lanes_of_rows
 from ingot.kernel.loop.split_axes import split_axes
 from ingot.kernel.loop.unmask_loads import unmask_loads
 from ingot.kernel.rewrite import AxisSubstitution
-from ingot.kernel.schedule.copies import is_copied
 from ingot.kernel.schedule.gathers import Gather, GathersAhead, gathers_of_passes
 from ingot.kernel.schedule.pieces import Cut, Range, narrowed
 from ingot.support.records import record, replace
+
+LONG_BYTES = 1024
+"""Bytes of a run from which on a call is faster than a loop of vectors."""
+
+
+def is_copied(passes: Sequence[Pass], axis: str, length: int | Dim) -> bool:
+    """Whether all that passes do along `axis` is to copy runs of `length` elements.
+
+    Runs of symbolic lengths are taken for long ones.
+    """
+    return all(
+        not item.axes
+        and not item.reductions
+        and all(_is_copy(store, axis, length) for store in item.stores)
+        for item in passes
+    )
+
+
+def _is_copy(store: Store, axis: str, length: int | Dim) -> bool:
+    load = store.value
+    if load.op != "load" or load.args or store.values:
+        return False
+    if store.mask is not None or store.combiner is not None:
+        return False
+    steps = {coefficient(load.payload.index, axis), coefficient(store.index, axis)}
+    is_long = isinstance(length, Dim) or length * load.dtype.bytes >= LONG_BYTES
+    return steps == {1} and is_long
+
 
 FEW_LANES = 16
 """Lanes to begin with where a pattern in them takes a multiple of its length."""
@@ -44,7 +76,7 @@ class PieceLoop:
         first: position of the kernel's vector axis at which the piece begins.
         length: its positions.
         lanes: lanes of a block.
-        copies: whether it only copies long runs (`kernel.schedule.copies`).
+        copies: whether it only copies long runs (`is_copied`).
         gathers: those whose indices are computed ahead.
     """
 

@@ -20,7 +20,6 @@ from itertools import pairwise
 import numpy as np
 
 from ingot.hlo.dim import Dim, exact_quotient, never_negative, symbols_of
-from ingot.hlo.dtype import DType
 from ingot.hlo.opset.elementwise import INVERSE, CompareAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, varies, walk
@@ -74,7 +73,7 @@ class Cut:
 
 def cut_axes(kernel: LoopKernel, vector_axis: Axis) -> tuple[Cut, ...]:
     """Return the axes to be cut, the vector axis last; none if there is nothing to gain."""
-    if kernel.serial or any(item.axes for item in kernel.passes):
+    if kernel.serial or kernel.has_loops:
         return ()
     nodes = [node for node in walk(kernel.exprs) if node.op == "compare"]
     masks = _masks(kernel.exprs)
@@ -262,7 +261,7 @@ class RangeSimplifier(Rewriter):
         elif item.op == "load" and item.payload.masked:
             known = _truth(args[0])
             if known is not None:
-                return ex.unmasked(item, args) if known else _zero(item.dtype)
+                return ex.unmasked(item, args) if known else ex.scalar(0, item.dtype)
         return super().node(item, args)
 
     def _compare(self, node: Expr) -> bool | None:
@@ -344,7 +343,3 @@ def _junction(args: tuple[Expr, ...], *, is_and: bool) -> Expr | None:
         if truth is not None:
             return other if truth is is_and else known
     return None
-
-
-def _zero(element: DType) -> Expr:
-    return ex.constant(element.numpy.type(0))

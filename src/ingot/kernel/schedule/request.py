@@ -156,7 +156,7 @@ class LoopRequest:
         if kernel.serial:
             return IN_ORDER
         work = unit_work(kernel)
-        if any(item.axes for item in kernel.passes) or not isinstance(work, int):
+        if kernel.has_loops or not isinstance(work, int):
             return lanes
         return block_of(axis.extent, work, share(kernel), lanes)
 

@@ -15,11 +15,10 @@ import math
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.kernel.expr import walk
+from ingot.kernel.expr import is_expensive, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.loop.collapse import MOVING_OPS
-from ingot.kernel.schedule.lane_counts import is_expensive
 from ingot.kernel.schedule.lane_offsets import is_near, lane_offsets
 from ingot.kernel.schedule.loop_schedule import RowNest
 
@@ -81,7 +80,7 @@ def row_nest(kernel: LoopKernel, axis: Axis, lanes: int) -> RowNest | str:
 
 def _refusal(kernel: LoopKernel, axis: Axis) -> str:
     """Return why a kernel has no rows to be walked along its axis, or nothing."""
-    if kernel.serial or kernel.local_buffers or any(item.axes for item in kernel.passes):
+    if kernel.serial or kernel.local_buffers or kernel.has_loops:
         return "its points have loops or an order"
     if len(kernel.grid) < 2 or axis != kernel.grid[-1]:
         return "its rows are not the last axis of several"
@@ -92,7 +91,7 @@ def _refusal(kernel: LoopKernel, axis: Axis) -> str:
         return "it reads nothing at known offsets of lanes"
     if any(map(is_expensive, nodes)):
         return "expensive functions fill whole registers"
-    stores = [store for item in kernel.passes for store in item.stores]
+    stores = kernel.stores
     if not all(one.is_simple and coefficient(one.index, axis.name) == 1 for one in stores):
         return "it does not write rows from end to end"
     return ""
@@ -145,7 +144,7 @@ def _may_overlap(kernel: LoopKernel) -> bool:
 
     A result may have the memory of an operand that is read, element by element, where it is stored.
     """
-    stores = [store for item in kernel.passes for store in item.stores]
+    stores = kernel.stores
     written, indices = {one.buffer for one in stores}, {one.index for one in stores}
     loads = [node.payload for node in walk(kernel.exprs) if node.op == "load"]
     return not any(one.buffer in written or one.index in indices for one in loads)

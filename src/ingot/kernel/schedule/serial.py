@@ -41,8 +41,7 @@ def lanes_may_meet(kernel: LoopKernel, axis: Axis) -> bool:
     reads_back = kernel.serial and _reads_back(kernel)
     return any(
         (reads_back or store.combiner is not None) and coefficient(store.index, axis.name) != 1
-        for item in kernel.passes
-        for store in item.stores
+        for store in kernel.stores
     )
 
 
@@ -87,7 +86,7 @@ def staged_updates(
 
 def _only_store(kernel: LoopKernel) -> Store | None:
     """Return the store of a kernel that does nothing but combine, and reads no result."""
-    stores = [store for item in kernel.passes for store in item.stores]
+    stores = kernel.stores
     is_simple = len(kernel.passes) == len(stores) == 1 and not kernel.passes[0].axes
     if not is_simple or _reads_back(kernel) or stores[0].combiner is None:
         return None

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.kernel.expr import Access, is_expensive_op, make, walk
+from ingot.kernel.expr import Access, is_expensive, make, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
-from ingot.kernel.schedule.lane_folds import folds_lanes
+from ingot.kernel.schedule.lane_counts import folds_lanes
 from ingot.kernel.schedule.loop_schedule import SplitReduction
 from ingot.kernel.schedule.work import LARGE_SHARE, pass_work, share_of, weight
 from ingot.support.records import replace
@@ -85,7 +85,7 @@ def runs_of(first: Pass, lanes: int, register: int) -> int:
     do not. `lanes` are those of the fold, `register` how many a register holds: each run has some.
     """
     nodes = walk(first.exprs)
-    if register == 1 or len(first.axes) != 1 or any(is_expensive_op(node.op) for node in nodes):
+    if register == 1 or len(first.axes) != 1 or any(map(is_expensive, nodes)):
         return 1
     loads = [node for node in nodes if node.op == "load"]
     steps = [coefficient(node.payload.index, first.axes[0].name) for node in loads]

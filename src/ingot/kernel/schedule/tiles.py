@@ -10,7 +10,7 @@ such loads, and which.
 from __future__ import annotations
 
 from ingot.hlo import dim
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import Expr, loads_of, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.loop_schedule import SquareTiles
@@ -51,7 +51,7 @@ def tiles_of(kernel: LoopKernel, axis: Axis, register: int) -> SquareTiles | str
     reason if there are none.
     """
     least = min(SHORTEST_SIDE, register // LANE_BITS)
-    if least <= 1 or kernel.serial or any(item.axes for item in kernel.passes):
+    if least <= 1 or kernel.serial or kernel.has_loops:
         return "its points have loops or an order"
     found = {
         other: transposed_loads(kernel.exprs, axis.name, other.name)
@@ -76,8 +76,8 @@ def _may_overlap(
     kernel: LoopKernel, transposed: tuple[Expr, ...], axes: tuple[Axis, ...], side: int
 ) -> bool:
     """Whether tiles may be computed twice, and are needed to be."""
-    loads = [item for item in walk(kernel.exprs) if item.op == "load"]
-    is_plain = all(store.is_simple for item in kernel.passes for store in item.stores)
+    loads = loads_of(kernel.exprs)
+    is_plain = all(store.is_simple for store in kernel.stores)
     is_static = all(isinstance(axis.extent, int) for axis in axes)
     is_whole = all(dim.known_multiple_of(axis.extent, side) for axis in axes)
     return is_static and is_plain and not is_whole and len(loads) == len(transposed)

@@ -12,11 +12,10 @@ from collections import Counter
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import Expr, is_expensive, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
-from ingot.kernel.schedule.lane_counts import is_expensive
-from ingot.kernel.schedule.lane_folds import folds_lanes
+from ingot.kernel.schedule.lane_counts import folds_lanes
 from ingot.llvm.machine_model import L2_BYTES
 
 SHORT_ROW, MANY_ROWS = 12, 64
@@ -139,7 +138,7 @@ def chooses(item: Pass) -> bool:
 
 
 def _best_store_axis(kernel: LoopKernel) -> Axis:
-    stores = [store for item in kernel.passes for store in item.stores]
+    stores = kernel.stores
     scores = {
         axis: sum(1 for store in stores if coefficient(store.index, axis.name) == 1)
         for axis in kernel.grid

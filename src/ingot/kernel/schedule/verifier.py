@@ -48,30 +48,37 @@ def verify_schedule(kernel: LoopKernel, schedule: LoopSchedule) -> None:
     Raises:
         InternalError: INGOT0932, with the label of the constraint that does not hold.
     """
-    broken = next(_broken(kernel, schedule), None)
-    if broken is not None:
-        raise InternalError(f"schedule of {schedule.strategy.name}: {broken}", code="INGOT0932")
+    require(f"schedule of {schedule.strategy.name}", _constraints(kernel, schedule))
 
 
-Broken = Iterator[str]
-"""Yields the label of a constraint that does not hold, and the reason."""
+Constraints = Iterator[tuple[bool, str]]
+"""Yields whether a constraint holds; its label, and what is wrong where it does not."""
 
 
-def _broken(kernel: LoopKernel, schedule: LoopSchedule) -> Broken:
-    yield from _broken_lanes(kernel, schedule)
+def require(what: str, constraints: Constraints) -> None:
+    """Check constraints of a schedule or plan.
+
+    Raises:
+        InternalError: INGOT0932, with the label of the first constraint that does not hold.
+    """
+    for holds, text in constraints:
+        if not holds:
+            raise InternalError(f"{what}: {text}", code="INGOT0932")
+
+
+def _constraints(kernel: LoopKernel, schedule: LoopSchedule) -> Constraints:
+    yield from _of_lanes(kernel, schedule)
     missing = [n for n in schedule.large_buffers if not 0 <= n < len(kernel.buffers)]
-    if missing:
-        yield f"large-buffers: there is no buffer {missing[0]}"
-    if schedule.ahead.bits not in (0, *INDEX_BITS):
-        yield f"ahead: no index has {schedule.ahead.bits} bits"
+    yield not missing, f"large-buffers: there is no buffer {', '.join(map(str, missing))}"
+    bits = schedule.ahead.bits
+    yield bits in (0, *INDEX_BITS), f"ahead: no index has {bits} bits"
     known = frozenset(walk(kernel.exprs))
-    strange = [load for load in _loads(schedule) if load not in known]
-    if strange:
-        yield f"loads: the kernel has no {strange[0]}"
-    check = _OF_STRATEGY.get(type(schedule.strategy))
-    if check is not None:
-        yield from check(kernel, schedule, schedule.strategy)
-    yield from _broken_units(kernel, schedule)
+    for load in _loads(schedule):
+        yield load in known, f"loads: the kernel has no {load}"
+    of_strategy = _OF_STRATEGY.get(type(schedule.strategy))
+    if of_strategy is not None:
+        yield from of_strategy(kernel, schedule, schedule.strategy)
+    yield from _of_units(kernel, schedule)
 
 
 def _loads(schedule: LoopSchedule) -> Iterator[Expr]:
@@ -82,138 +89,123 @@ def _loads(schedule: LoopSchedule) -> Iterator[Expr]:
     yield from (item.load for item in chain(*schedule.ahead.of_passes))
 
 
-def _broken_lanes(kernel: LoopKernel, schedule: LoopSchedule) -> Broken:
-    axis, lanes = schedule.vector_axis, schedule.lanes
-    if len(lanes) != len(kernel.passes):
-        yield f"lanes: {len(lanes)} numbers for {len(kernel.passes)} passes"
-    if any(each < 1 for each in lanes):
-        yield "lanes: a pass has none"
-    if axis is not None and axis not in kernel.grid:
-        yield f"vector-axis: {axis.name} is no axis of the grid"
-    if axis is not None and len(set(lanes)) > 1:
-        yield "vector-axis: passes have different lanes along it"
+def _of_lanes(kernel: LoopKernel, schedule: LoopSchedule) -> Constraints:
+    axis, lanes, passes = schedule.vector_axis, schedule.lanes, len(kernel.passes)
+    yield len(lanes) == passes, f"lanes: {len(lanes)} numbers for {passes} passes"
+    yield all(each >= 1 for each in lanes), "lanes: a pass has none"
+    if axis is not None:
+        yield axis in kernel.grid, f"vector-axis: {axis.name} is no axis of the grid"
+        yield len(set(lanes)) <= 1, "vector-axis: passes have different lanes along it"
 
 
-def _broken_units(kernel: LoopKernel, schedule: LoopSchedule) -> Broken:
-    units, grain = schedule.units, schedule.grain
+def _of_units(kernel: LoopKernel, schedule: LoopSchedule) -> Constraints:
+    units, grain, chunks = schedule.units, schedule.grain, schedule.chunks
     axes, blocked = unit_axes(kernel, schedule)
-    extents = [
+    count = dim.product(
         dim.ceil_div(axis.extent, schedule.block) if axis in blocked else axis.extent
         for axis in axes
-    ]
-    if dim.product(extents) != units:
-        yield f"units: {units} are not the blocks of the grid, {dim.product(extents)}"
+    )
+    yield count == units, f"units: {units} are not the blocks of the grid, {count}"
     if kernel.serial:
-        if (grain, schedule.chunks) != (units, 1):
-            yield "chunks: units that run in order are one chunk"
-    elif dim.ceil_div(units, dim.maximum(grain, 1)) != schedule.chunks:
-        yield f"chunks: {schedule.chunks} of {grain} units are not {units}"
+        yield (grain, chunks) == (units, 1), "chunks: units that run in order are one chunk"
+    else:
+        have = dim.ceil_div(units, dim.maximum(grain, 1))
+        yield have == chunks, f"chunks: {chunks} of {grain} units are not {units}"
 
 
-def _broken_pieces(kernel: LoopKernel, schedule: LoopSchedule, strategy: Pieces) -> Broken:
+def _of_pieces(kernel: LoopKernel, schedule: LoopSchedule, strategy: Pieces) -> Constraints:
     axes = [cut.axis for cut in strategy.cuts]
-    if not axes or axes[-1] != schedule.vector_axis:
-        yield "pieces: the last cut is not along the vector axis"
-    if any(axis not in kernel.grid for axis in axes):
-        yield "pieces: a cut is along no axis of the grid"
-    if len(strategy.bands) != math.prod(len(cut.positions) + 1 for cut in strategy.cuts[:-1]):
-        yield "pieces: not each combination of ranges is a band"
+    is_last = axes[-1:] == [schedule.vector_axis]
+    yield is_last, "pieces: the last cut is not along the vector axis"
+    yield set(axes) <= set(kernel.grid), "pieces: a cut is along no axis of the grid"
+    bands = math.prod(len(cut.positions) + 1 for cut in strategy.cuts[:-1])
+    yield len(strategy.bands) == bands, "pieces: not each combination of ranges is a band"
     for band in strategy.bands:
         total: int | Dim = 0
         for loop in band.loops:
-            if loop.first != total:
-                yield f"pieces: one begins at {loop.first}, not where the one before it ends"
+            is_next = loop.first == total
+            yield is_next, f"pieces: one begins at {loop.first}, not where the one before it ends"
             total = total + loop.length
-        if axes and total != axes[-1].extent:
-            yield f"pieces: they are {total} long together"
+        yield total == axes[-1].extent, f"pieces: they are {total} long together"
 
 
-def _broken_tiles(kernel: LoopKernel, schedule: LoopSchedule, strategy: SquareTiles) -> Broken:
-    if strategy.axis not in kernel.grid or strategy.axis == schedule.vector_axis:
-        yield "tiles: both sides are along one axis, or along none of the grid"
-    if strategy.side.bit_count() != 1 or any(each != strategy.side for each in schedule.lanes):
-        yield "tiles: a side is not as long as a vector, a power of two"
-    if isinstance(schedule.block, int) and schedule.block % strategy.side:
-        yield "tiles: a block is not whole tiles"
+def _of_tiles(kernel: LoopKernel, schedule: LoopSchedule, strategy: SquareTiles) -> Constraints:
+    axis, side, block = strategy.axis, strategy.side, schedule.block
+    is_other = axis in kernel.grid and axis != schedule.vector_axis
+    yield is_other, "tiles: both sides are along one axis, or along none of the grid"
+    is_vector = side.bit_count() == 1 and set(schedule.lanes) <= {side}
+    yield is_vector, "tiles: a side is not as long as a vector, a power of two"
+    yield not isinstance(block, int) or block % side == 0, "tiles: a block is not whole tiles"
 
 
-def _broken_split(kernel: LoopKernel, schedule: LoopSchedule, strategy: SplitReduction) -> Broken:
+def _of_split(kernel: LoopKernel, schedule: LoopSchedule, strategy: SplitReduction) -> Constraints:
     first, *rest = kernel.passes
-    if not first.reductions or not first.axes or any(item.axes for item in rest):
-        yield "split: it is not one reduction, with what follows it"
-        return
-    length, extent = strategy.length, first.axes[0].extent
-    if dim.maximum(dim.ceil_div(extent, length), 1) != strategy.count:
-        yield f"split: {strategy.count} parts of {length} are not {extent}"
-    if strategy.rows and isinstance(length, int) and length % strategy.rows:
-        yield "split: a part is not whole rows"
-    if strategy.rows and strategy.runs > 1:
-        yield "split: rows and runs"
-    if strategy.runs < 1:
-        yield "split: no runs"
+    is_one = first.reductions and first.axes and not any(item.axes for item in rest)
+    yield bool(is_one), "split: it is not one reduction, with what follows it"
+    length, extent, rows = strategy.length, first.axes[0].extent, strategy.rows
+    parts = dim.maximum(dim.ceil_div(extent, length), 1)
+    yield parts == strategy.count, f"split: {strategy.count} parts of {length} are not {extent}"
+    is_whole = not rows or not isinstance(length, int) or length % rows == 0
+    yield is_whole, "split: a part is not whole rows"
+    yield not rows or strategy.runs <= 1, "split: rows and runs"
+    yield strategy.runs >= 1, "split: no runs"
 
 
-def _broken_staged(kernel: LoopKernel, schedule: LoopSchedule, strategy: StagedUpdates) -> Broken:
-    if not kernel.serial:
-        yield "staged: updates are not made in order"
-    if strategy.count < 1 or strategy.index_bits not in INDEX_BITS:
-        yield "staged: no updates, or no integers for their indices"
-    if any(strategy.count % rounds for rounds in (strategy.unroll, strategy.unroll_held)):
-        yield "staged: updates are not whole rounds of a loop"
-    if strategy.row is not None and strategy.row != kernel.grid[-1]:
-        yield "staged: rows are not along the last axis"
+def _of_staged(kernel: LoopKernel, schedule: LoopSchedule, strategy: StagedUpdates) -> Constraints:
+    count, rounds = strategy.count, (strategy.unroll, strategy.unroll_held)
+    yield kernel.serial, "staged: updates are not made in order"
+    has_integers = count >= 1 and strategy.index_bits in INDEX_BITS
+    yield has_integers, "staged: no updates, or no integers for their indices"
+    is_whole = all(count % each == 0 for each in rounds)
+    yield is_whole, "staged: updates are not whole rounds of a loop"
+    yield strategy.row in (None, kernel.grid[-1]), "staged: rows are not along the last axis"
 
 
-def _broken_joined(kernel: LoopKernel, schedule: LoopSchedule, strategy: JoinedRows) -> Broken:
-    if schedule.vector_axis is not None:
-        yield "joined: lanes run along an axis of the grid, not along rows"
-    if strategy.axis not in kernel.grid:
-        yield f"joined: {strategy.axis.name} is no axis of the grid"
-    if not kernel.passes[0].reductions:
-        yield "joined: nothing is folded"
+def _of_joined(kernel: LoopKernel, schedule: LoopSchedule, strategy: JoinedRows) -> Constraints:
+    axis, is_along = strategy.axis, schedule.vector_axis is None
+    yield is_along, "joined: lanes run along an axis of the grid, not along rows"
+    yield axis in kernel.grid, f"joined: {axis.name} is no axis of the grid"
+    yield bool(kernel.passes[0].reductions), "joined: nothing is folded"
 
 
-def _broken_gathered(kernel: LoopKernel, schedule: LoopSchedule, strategy: GatheredRows) -> Broken:
-    if len(kernel.grid) < 2 or schedule.vector_axis != kernel.grid[-1]:
-        yield "gathered: there are no rows along the last axis"
-    if not any(strategy.ahead.of_passes):
-        yield "gathered: nothing is gathered"
+def _of_gathered(kernel: LoopKernel, schedule: LoopSchedule, strategy: GatheredRows) -> Constraints:
+    has_rows = len(kernel.grid) >= 2 and schedule.vector_axis == kernel.grid[-1]
+    yield has_rows, "gathered: there are no rows along the last axis"
+    yield any(strategy.ahead.of_passes), "gathered: nothing is gathered"
 
 
-def _broken_transposed(
+def _of_transposed(
     kernel: LoopKernel, schedule: LoopSchedule, strategy: TransposedRows
-) -> Broken:
-    if not kernel.grid or schedule.vector_axis != kernel.grid[-1]:
-        yield "transposed: rows are not along the last axis"
-    if any(each != strategy.lanes for each in schedule.lanes):
-        yield "transposed: lanes are not the rows of a block"
+) -> Constraints:
+    is_last = kernel.grid[-1:] == (schedule.vector_axis,)
+    yield is_last, "transposed: rows are not along the last axis"
+    has_lanes = set(schedule.lanes) <= {strategy.lanes}
+    yield has_lanes, "transposed: lanes are not the rows of a block"
     extents = [axis.extent for item in kernel.passes for axis in item.axes]
-    if any(not isinstance(extent, int) or extent > strategy.width for extent in extents):
-        yield "transposed: a row is longer than what is read of it"
+    fits = all(isinstance(each, int) and each <= strategy.width for each in extents)
+    yield fits, "transposed: a row is longer than what is read of it"
 
 
-def _broken_nest(kernel: LoopKernel, schedule: LoopSchedule, strategy: RowNest) -> Broken:
-    if not strategy.axes or not set(strategy.axes) < set(kernel.grid):
-        yield "nest: there are no rows around"
-    if not 0 <= strategy.written <= len(strategy.axes):
-        yield "nest: more axes are written out than there are"
+def _of_nest(kernel: LoopKernel, schedule: LoopSchedule, strategy: RowNest) -> Constraints:
+    axes, axis = strategy.axes, schedule.vector_axis
+    yield bool(axes) and set(axes) < set(kernel.grid), "nest: there are no rows around"
+    is_there = 0 <= strategy.written <= len(axes)
+    yield is_there, "nest: more axes are written out than there are"
     end = 0
     for first, lanes in strategy.parts:
-        if first > end or first + lanes <= end:
-            yield "nest: parts leave elements of a row out"
+        yield first <= end < first + lanes, "nest: parts leave elements of a row out"
         end = first + lanes
-    if schedule.vector_axis is not None and end != schedule.vector_axis.extent:
-        yield "nest: parts are not as long as a row"
+    yield axis is None or end == axis.extent, "nest: parts are not as long as a row"
 
 
-_OF_STRATEGY: Mapping[type[Strategy], Callable[[LoopKernel, LoopSchedule, Any], Broken]] = {
-    Pieces: _broken_pieces,
-    SquareTiles: _broken_tiles,
-    SplitReduction: _broken_split,
-    StagedUpdates: _broken_staged,
-    JoinedRows: _broken_joined,
-    GatheredRows: _broken_gathered,
-    TransposedRows: _broken_transposed,
-    RowNest: _broken_nest,
+_OF_STRATEGY: Mapping[type[Strategy], Callable[[LoopKernel, LoopSchedule, Any], Constraints]] = {
+    Pieces: _of_pieces,
+    SquareTiles: _of_tiles,
+    SplitReduction: _of_split,
+    StagedUpdates: _of_staged,
+    JoinedRows: _of_joined,
+    GatheredRows: _of_gathered,
+    TransposedRows: _of_transposed,
+    RowNest: _of_nest,
 }
 """What holds for the numbers of each strategy."""

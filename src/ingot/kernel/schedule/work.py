@@ -15,10 +15,9 @@ from collections.abc import Iterable
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import Expr, is_expensive, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
-from ingot.kernel.schedule.lane_counts import is_expensive
 from ingot.kernel.schedule.tiles import LANE_BITS
 from ingot.llvm.machine_model import L3_BYTES
 
@@ -123,7 +122,7 @@ def block_points(axis: Axis, block: int) -> int:
 
 def computes_little(kernel: LoopKernel) -> bool:
     """Whether the index and the value of each update are little more than loads."""
-    stores = [store for item in kernel.passes for store in item.stores]
+    stores = kernel.stores
     return all(weight((*each.values, each.value)) <= RECOMPUTED for each in stores)
 
 
@@ -139,7 +138,7 @@ def streams(kernel: LoopKernel, axis: Axis | None) -> bool:
         return False
     names = [axis.name] if axis is not None else [i.axes[-1].name for i in kernel.passes if i.axes]
     nodes = list(walk(kernel.exprs))
-    if len(nodes) > STREAMED_NODES or any(is_expensive(node) for node in nodes):
+    if len(nodes) > STREAMED_NODES or any(map(is_expensive, nodes)):
         return False
     loads = [node for node in nodes if node.op == "load"]
     folds = any(item.reductions for item in kernel.passes)

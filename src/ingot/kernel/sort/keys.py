@@ -13,8 +13,6 @@ from enum import Enum
 import numpy as np
 
 from ingot.hlo.dtype import BF16, F32, F64, PRED, S32, S64, DType
-from ingot.hlo.opdef import NO_ATTRIBUTES
-from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr
 
@@ -77,31 +75,23 @@ def shared_keys(key: Expr, element: DType) -> tuple[int, ...] | None:
 
 def one_zero_one_nan(number: Expr) -> Expr:
     """Return a float with signed zeros made one number, and all NaNs: how JAX sorts."""
-    element = number.dtype
-    zero, nan = (ex.constant(element.numpy.type(value)) for value in (0, np.nan))
-    is_zero, is_nan = _compare(number, zero, "EQ"), _compare(number, number, "NE")
-    positive = ex.make("select", element, (is_zero, zero, number), NO_ATTRIBUTES)
-    return ex.make("select", element, (is_nan, nan, positive), NO_ATTRIBUTES)
+    zero, nan = (ex.scalar(value, number.dtype) for value in (0, np.nan))
+    positive = ex.select(ex.compare("EQ", number, zero), zero, number)
+    return ex.select(ex.compare("NE", number, number), nan, positive)
 
 
 def total_order(number: Expr) -> Expr:
     """Return the integer that `passes.expand` compares for a float in total order."""
-    whole = _BITS[number.dtype]
-    return _flipped(ex.make("bitcast-convert", whole, (number,), NO_ATTRIBUTES))
+    return _flipped(ex.as_bits(number, _BITS[number.dtype]))
 
 
 def from_total_order(key: Expr, element: DType) -> Expr:
     """Return the float of type `element` that `total_order` makes `key` of."""
-    return ex.make("bitcast-convert", element, (_flipped(key),), NO_ATTRIBUTES)
+    return ex.as_bits(_flipped(key), element)
 
 
 def _flipped(bits: Expr) -> Expr:
     """Return bits of floats with all but the sign inverted in negative ones; its own inverse."""
     whole = bits.dtype
-    zero, most = (ex.constant(whole.numpy.type(value)) for value in (0, np.iinfo(whole.numpy).max))
-    reversed_ = ex.make("xor", whole, (bits, most), NO_ATTRIBUTES)
-    return ex.make("select", whole, (_compare(bits, zero, "LT"), reversed_, bits), NO_ATTRIBUTES)
-
-
-def _compare(left: Expr, right: Expr, direction: str) -> Expr:
-    return ex.make("compare", PRED, (left, right), CompareAttributes(direction))
+    zero, most = ex.scalar(0, whole), ex.scalar(np.iinfo(whole.numpy).max, whole)
+    return ex.select(ex.compare("LT", bits, zero), ex.compute("xor", bits, most), bits)

@@ -14,9 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import PRED
-from ingot.hlo.opdef import NO_ATTRIBUTES
-from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import Axis, LoopKernel, Pass, SortKernel, Store
@@ -99,12 +96,10 @@ class _Keys:
 
     def ordered(self, low: Element, high: Element) -> tuple[Element, Element]:
         """Return two elements in order; equal ones stay where they are."""
-        keys, element = (low[0], high[0]), low[0].dtype
-        least = ex.make("minimum", element, keys, NO_ATTRIBUTES)
-        most = ex.make("maximum", element, keys, NO_ATTRIBUTES)
+        keys = (low[0], high[0])
+        least, most = (ex.compute(op, *keys) for op in ("minimum", "maximum"))
         first, last = (least, most) if self.ascending else (most, least)
-        direction = "LT" if self.ascending else "GT"
-        swaps = ex.make("compare", PRED, keys[::-1], CompareAttributes(direction))
+        swaps = ex.compare("LT" if self.ascending else "GT", *keys[::-1])
         rest = _selected(swaps, low[1:], high[1:])
         return (first, *rest[0]), (last, *rest[1])
 
@@ -128,10 +123,7 @@ class _Comparator:
 def _selected(swaps: Expr, low: Element, high: Element) -> tuple[Element, Element]:
     """Return elements, exchanged where `swaps` holds."""
     least, most = (
-        tuple(
-            ex.make("select", one.dtype, (swaps, one, other), NO_ATTRIBUTES)
-            for one, other in zip(first, second, strict=True)
-        )
+        tuple(ex.select(swaps, *pair) for pair in zip(first, second, strict=True))
         for first, second in ((high, low), (low, high))
     )
     return least, most

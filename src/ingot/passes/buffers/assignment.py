@@ -15,8 +15,6 @@ Source: xla/service/buffer_assignment.cc.
 
 from __future__ import annotations
 
-from dataclasses import field
-
 from ingot.analysis.aliasing import Path, Value
 from ingot.analysis.liveness import Liveness, call_levels
 from ingot.artifact.abi import DATA_ALIGNMENT, MAX_BUFFER_BYTES
@@ -80,7 +78,7 @@ def flat_leaves(shapes: tuple[Shape, ...]) -> list[tuple[Path, Shape]]:
 class _ConstantBlock:
     """Literals at aligned offsets, equal ones once."""
 
-    offsets: dict[Literal, int] = field(default_factory=fresh(dict[Literal, int]))
+    offsets: dict[Literal, int] = fresh(factory=dict)
     end: int = 0
 
     def place(self, literal: Literal) -> int:

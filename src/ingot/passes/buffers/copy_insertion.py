@@ -22,7 +22,6 @@ Source: xla/service/copy_insertion.cc (what needs a copy); coalesce.py (how they
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
 
 from ingot.analysis.aliasing import Path, Value, analyze
 from ingot.analysis.liveness import Edge, EdgeKind, Liveness, analyze_liveness
@@ -32,8 +31,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.structural import IndexAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.buffers.coalesce import Classes, join_edges
-from ingot.passes.buffers.flatten import FLAT
-from ingot.passes.buffers.split_updates import SPLIT
+from ingot.passes.buffers.flatten import FLAT, SPLIT
 from ingot.passes.schedule.scheduler import SCHEDULED
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import fresh, mutable, record
@@ -127,8 +125,8 @@ class _Moves:
         saves: copies that save a value before all moves.
     """
 
-    stored: dict[Instruction, bool] = field(default_factory=fresh(dict[Instruction, bool]))
-    saves: set[Instruction] = field(default_factory=fresh(set[Instruction]))
+    stored: dict[Instruction, bool] = fresh(factory=dict)
+    saves: set[Instruction] = fresh(factory=set)
 
     def save(self, move: Instruction) -> None:
         """Let `move` copy a saved value, as one of the last moves."""
@@ -189,16 +187,10 @@ def _awaited(move: _Move, readers: dict[Value, int]) -> bool:
 class _Edits:
     """Edits of the schedule of one computation in one round."""
 
-    before: dict[Instruction, list[Instruction]] = field(
-        default_factory=fresh(dict[Instruction, "list[Instruction]"])
-    )
-    after: dict[Instruction, list[Instruction]] = field(
-        default_factory=fresh(dict[Instruction, "list[Instruction]"])
-    )
-    elements: dict[tuple[Instruction, int], Instruction] = field(
-        default_factory=fresh(dict["tuple[Instruction, int]", Instruction])
-    )
-    at_end: list[Instruction] = field(default_factory=fresh(list[Instruction]))
+    before: dict[Instruction, list[Instruction]] = fresh(factory=dict)
+    after: dict[Instruction, list[Instruction]] = fresh(factory=dict)
+    elements: dict[tuple[Instruction, int], Instruction] = fresh(factory=dict)
+    at_end: list[Instruction] = fresh(factory=list)
 
 
 class _Inserter:

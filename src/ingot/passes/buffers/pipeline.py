@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.buffers.copy_insertion import CopyInsertion
-from ingot.passes.buffers.flatten import FlattenCallGraph
-from ingot.passes.buffers.split_updates import SplitUpdates
+from ingot.passes.buffers.flatten import FlattenCallGraph, SplitUpdates
 from ingot.passes.schedule.latency_hiding import LatencyHidingScheduler
 from ingot.passes.schedule.scheduler import MemoryScheduler
 

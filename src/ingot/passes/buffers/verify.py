@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import field
 from itertools import count
 
 from ingot.analysis.aliasing import Path, is_view
@@ -86,8 +85,8 @@ def _symbols(module: Module) -> frozenset[str]:
 class _Block:
     """The marked bytes of one allocation: disjoint [start, end) -> mark."""
 
-    starts: list[int] = field(default_factory=fresh(list[int]))
-    marks: dict[int, tuple[int, int]] = field(default_factory=fresh(dict[int, "tuple[int, int]"]))
+    starts: list[int] = fresh(factory=list)
+    marks: dict[int, tuple[int, int]] = fresh(factory=dict)
 
     def write(self, start: int, end: int, mark: int) -> None:
         where = bisect_left(self.starts, start)

@@ -22,7 +22,7 @@ from dataclasses import fields
 from typing import Any
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.computation import Computation
+from ingot.hlo.computation import Computation, comes_before
 from ingot.hlo.dtype import U32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -128,7 +128,7 @@ def _rewrite(computation: Computation, ops: list[Instruction], module: Module) -
     for channel, receive in receives.items():
         send = sends[channel]
         require_done(receive)
-        if _needs(send.operands[0], receive):
+        if comes_before(receive, [send.operands[0]]):
             raise _unsupported(send, "what is sent depends on what is received on the channel")
         build = Builder(computation, receive.metadata)
         value = build.collective_permute(
@@ -140,7 +140,7 @@ def _rewrite(computation: Computation, ops: list[Instruction], module: Module) -
         # The token of the recv comes after the value.
         started = build.tuple(value, context, receive.operands[0])
         computation.replace_all_uses(receive, started)
-        computation.replace_all_uses(send, build.tuple(*_sent(send, context)))
+        computation.replace_all_uses(send, build.tuple(send.operands[0], context, send.operands[1]))
     for op in ops:
         build = Builder(computation, op.metadata)
         if op.opcode == "send-done":
@@ -150,10 +150,6 @@ def _rewrite(computation: Computation, ops: list[Instruction], module: Module) -
             computation.replace_all_uses(op, build.tuple(*parts))
     for op in reversed(ops):
         computation.remove(op)
-
-
-def _sent(send: Instruction, context: Instruction) -> tuple[Instruction, ...]:
-    return send.operands[0], context, send.operands[1]
 
 
 def _by_channel(ops: list[Instruction]) -> dict[object, Instruction]:
@@ -166,19 +162,6 @@ def _by_channel(ops: list[Instruction]) -> dict[object, Instruction]:
             raise _unsupported(op, f"a second {op.opcode} on channel {channel}")
         found[channel] = op
     return found
-
-
-def _needs(value: Instruction, other: Instruction) -> bool:
-    seen = {value}
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if item is other:
-            return True
-        new = [operand for operand in item.operands if operand not in seen]
-        seen.update(new)
-        stack.extend(new)
-    return False
 
 
 def _unsupported(op: Instruction, message: str) -> UnsupportedError:

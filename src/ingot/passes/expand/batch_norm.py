@@ -43,8 +43,7 @@ class _Parts:
 
     def total(self, value: Instruction) -> Instruction:
         add = self.module.take(scalar_computation("add", self.element))
-        zero = self.build.constant(0, self.element)
-        return self.build.reduce(value, zero, dimensions=self.others, to_apply=add)
+        return self.build.reduce(value, 0, dimensions=self.others, to_apply=add)
 
     def count(self, like: Shape) -> Instruction:
         """Return the number of elements per feature, broadcast."""
@@ -57,8 +56,7 @@ class _Parts:
         return self.build.broadcast_to(scalar, like.dims, ())
 
     def inverse_deviation(self, variance: Instruction) -> Instruction:
-        epsilon = self.build.full(self.epsilon, variance.shape)
-        return self.build.rsqrt(self.build.add(variance, epsilon))
+        return self.build.rsqrt(self.build.add(variance, self.epsilon))
 
     def normalized(
         self,

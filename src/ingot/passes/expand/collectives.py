@@ -5,13 +5,19 @@ The runtime moves one array between groups of devices, and folds it by a common 
 (`semantics.foreign_calls.RUNTIME_COLLECTIVES`): those collectives stay as they are. One of several
 arrays becomes one for each; other reducers fold the gathered values, in our own fused kernels. The
 order follows from sizes and the group, so the result is the same in every run and on all devices.
-On one device each of these ops is its operand.
+On one device, and between groups of one, each of these ops is its operand.
+
+`ragged-all-to-all` is done by gathers. Every device gathers all rows and their targets; each output
+row then looks up its source. The rows that nobody sends to keep the output operand's.
 
 Source: xla/service/cpu (thunks of collectives); Thakur et al., "Optimization of collective
 communication operations in MPICH".
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
@@ -20,13 +26,164 @@ from ingot.hlo.dtype import F32, S32, U32, wider
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
+from ingot.hlo.opset.collective import Groups
 from ingot.hlo.rewrite.op_pass import expander
-from ingot.passes.expand.exchange import Exchange, is_only_device, parts_of, ragged_rows
-from ingot.semantics.device_groups import grid_of, is_combined_by_exchange, pairs_of
+from ingot.hlo.shape import Shape
+from ingot.semantics.device_groups import (
+    FLATTENED,
+    Grid,
+    grid_of,
+    groups_of,
+    is_combined_by_exchange,
+    pairs_of,
+    with_others,
+)
+from ingot.semantics.device_ranges import written
 from ingot.semantics.identities import has_identity, identity_of
 from ingot.semantics.reducers import reducer_opcode
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import replace
+
+
+class Exchange:
+    """The exchanges between the groups of one op."""
+
+    def __init__(self, op: Instruction, build: Builder, grid: Grid, module: Module) -> None:
+        """Prepare the exchanges of a collective.
+
+        Args:
+            op: the collective; its attributes give the groups. Those of a permute are none.
+            build: adds the instructions of an exchange.
+            grid: the replicas and partitions of the program.
+            module: the module that `op` belongs to.
+        """
+        self.build = build
+        self.opcode = op.opcode
+        self.grid = grid
+        self.module = module
+        self.groups: Groups = ()
+        if op.opcode != "collective-permute":
+            self.groups = with_others(groups_of(op, grid), grid)
+        self.size = max((len(group) for group in self.groups), default=1)
+        self.is_even = all(len(group) == self.size for group in self.groups)
+
+    def gather(self, value: Instruction, along: int) -> Instruction:
+        """Return the group's values side by side along a dimension."""
+        if self.size == 1:
+            return value
+        dims, count = value.shape.dims, self.size
+        shape = value.shape.with_dims((*dims[:along], dims[along] * count, *dims[along + 1 :]))
+        return self._emit("all-gather", value, shape=shape, dimensions=(along,))
+
+    def exchange(self, value: Instruction, along: int) -> Instruction:
+        """Return this device's part of the group's values, side by side along a dimension."""
+        if self.size == 1:
+            return value
+        return self._emit("all-to-all", value, dimensions=(along,))
+
+    def everyone(self, value: Instruction) -> Instruction:
+        """Return the values of all devices of all groups, along a new first dimension."""
+        row = self.build.reshape_to(value, (1, *value.shape.dims))
+        devices = self.grid.devices
+        return self.build.emit(
+            "all-gather",
+            row,
+            shape=row.shape.with_dims((devices, *value.shape.dims)),
+            dimensions=(0,),
+            replica_groups=(tuple(range(devices)),),
+            mode=FLATTENED,
+        )
+
+    def own(self, listed: Sequence[int]) -> Instruction:
+        """Return the number that a list has for the running device, as an s32 scalar."""
+        build, grid = self.build, self.grid
+        replica, partition = self._coordinate("replica-id"), self._coordinate("partition-id")
+        device = build.add(build.multiply(replica, build.constant(grid.partitions, S32)), partition)
+        return build.entry_of(build.constant(listed, S32), device)
+
+    def _coordinate(self, opcode: str) -> Instruction:
+        build = self.build
+        if is_only_device(opcode, self.grid):
+            return build.constant(0, S32)
+        return build.convert_to(build.emit(opcode), S32)
+
+    def _emit(self, opcode: str, value: Instruction, **attributes: Any) -> Instruction:
+        groups = written(self.groups)
+        return self.build.emit(opcode, value, replica_groups=groups, mode=FLATTENED, **attributes)
+
+    def rows(self, value: Instruction) -> Instruction:
+        """Return the values of all devices of the group, in order, along a new first dimension."""
+        return self.gather(self.build.reshape_to(value, (1, *value.shape.dims)), 0)
+
+
+def parts_of(
+    value: Instruction, along: int, count: int, dims: tuple[int | Dim, ...], build: Builder
+) -> list[Instruction]:
+    """Return `count` equal parts of a value along a dimension, each with dimensions `dims`."""
+    whole = value.shape.dims
+    size = whole[along] // count
+    found: list[Instruction] = []
+    for number in range(count):
+        box = tuple(
+            (number * size, (number + 1) * size, 1) if dim == along else (0, length, 1)
+            for dim, length in enumerate(whole)
+        )
+        found.append(build.reshape_to(build.slice(value, slice=box), dims))
+    return found
+
+
+def is_only_device(opcode: str, grid: Grid) -> bool:
+    """Whether `replica-id` or `partition-id` is the same on all devices: 0."""
+    return (grid.replicas if opcode == "replica-id" else grid.partitions) == 1
+
+
+def ragged_rows(op: Instruction, exchange: Exchange) -> Instruction:
+    """Return the output with the rows that the group's devices send to this one."""
+    build, count = exchange.build, exchange.size
+    rows, output, *vectors = op.operands
+    length = rows.shape.static_dims[0]
+    everyone = exchange.gather(rows, 0)
+    starts, sizes, targets = (
+        exchange.exchange(build.convert_to(vector, S32), 0) for vector in vectors[:3]
+    )
+    # Slice p * per + k of the vectors is slice k of device p.
+    (slices,) = starts.shape.static_dims
+    grid = Shape.array(S32, (output.shape.dims[0], slices))
+    row = build.index_along(grid.dims, 0)
+    first, size, target = (
+        build.broadcast_to(vector, grid.dims, (1,)) for vector in (starts, sizes, targets)
+    )
+    device = build.divide(build.index_along(grid.dims, 1), slices // count)
+    behind = build.compare(row, target, direction="GE")
+    before = build.compare(row, build.add(target, size), direction="LT")
+    inside = build.and_(behind, before)
+    position = build.add(
+        build.subtract(build.add(first, row), target), build.multiply(device, length)
+    )
+    chosen = build.select(inside, position, -1)
+    largest = exchange.module.take(scalar_computation("maximum", S32))
+    source = build.reduce(chosen, build.constant(-1, S32), dimensions=(1,), to_apply=largest)
+    taken = _rows_at(everyone, source, output.shape, build)
+    found = build.compare(source, 0, direction="GE")
+    return build.select(build.broadcast_to(found, output.shape.dims, (0,)), taken, output)
+
+
+def _rows_at(
+    everyone: Instruction, source: Instruction, shape: Shape, build: Builder
+) -> Instruction:
+    safe = build.maximum(source, 0)
+    dims = shape.dims
+    return build.gather(
+        everyone,
+        build.convert_to(safe, U32),
+        shape=Shape.array(shape.dtype, dims),
+        offset_dims=tuple(range(1, len(dims))),
+        collapsed_slice_dims=(0,),
+        start_index_map=(0,),
+        index_vector_dim=1,
+        slice_sizes=(1, *dims[1:]),
+    )
+
 
 Dims = tuple[int | Dim, ...]
 PAIR = 2

@@ -75,11 +75,7 @@ def _eigh(call: Instruction, build: Builder) -> list[Instruction]:
         [a.shape, Shape.array(real, dims[:-1]), Shape.array(S32, dims[:-2])],
         {"mode": "V", "uplo": "L" if lower else "U"}, aliases="{{0}: (0, {})}",
     )  # fmt: skip
-    nan = float("nan")
-    return [
-        build.select(succeeded(build, info, x.shape.dims), x, build.full(nan, x.shape))
-        for x in (v, w)
-    ]
+    return [build.select(succeeded(build, info, x.shape.dims), x, float("nan")) for x in (v, w)]
 
 
 def _lu(call: Instruction, build: Builder) -> list[Instruction]:
@@ -96,7 +92,7 @@ def _lu(call: Instruction, build: Builder) -> list[Instruction]:
         build, "laswp", [rows, pivots], [columns], exchanges, aliases="{{}: (0, {})}"
     )
     order = build.reshape_to(build.convert_to(exchanged, S32), columns.dims[:-1])
-    return [lu, build.subtract(pivots, build.full(1, pivots_shape)), order]
+    return [lu, build.subtract(pivots, 1), order]
 
 
 def _topk(call: Instruction, build: Builder) -> list[Instruction]:

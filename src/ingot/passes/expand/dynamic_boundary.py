@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 
 from ingot.hlo.builder import Builder
@@ -70,13 +71,12 @@ def pack_results(module: Module) -> None:
             )
     if dynamic_dims([module.result_shape]):
         build = Builder(module.entry, module.entry.root.metadata)
-        module.entry.set_root(_packed(build, module.entry.root))
+        packed = build.map_leaves(module.entry.root, partial(_packed, build))
+        module.entry.set_root(packed)
 
 
 def _packed(build: Builder, value: Instruction) -> Instruction:
     shape = value.shape
-    if shape.is_tuple:
-        return build.tuple(*(_packed(build, element) for element in build.elements_of(value)))
     if not dynamic_dims([shape]):
         return value
     count = math.prod(shape.static_dims)
@@ -123,9 +123,7 @@ def reopen(entry: Computation, parameter: Instruction, shape: Shape, leaf: Leaf)
 
     value = made(parameter, before)
     for user in users:
-        for number, operand in enumerate(user.operands):
-            if operand is parameter:
-                entry.replace_operand(user, number, value)
+        entry.replace_in(user, parameter, value)
     if is_root:
         entry.set_root(value)
 
@@ -157,14 +155,11 @@ def _close(module: Module) -> None:
     build, sizes = Builder(entry, root.metadata), list[Instruction]()
 
     def whole(value: Instruction) -> Instruction:
-        shape = value.shape
-        if shape.is_tuple:
-            return build.tuple(*(whole(element) for element in build.elements_of(value)))
-        for _, dim in dynamic_dims([shape]):
+        for _, dim in dynamic_dims([value.shape]):
             sizes.append(build.get_dimension_size(value, dimensions=(dim,)))
         return at_bounds(build, value)
 
-    result = whole(root)
+    result = build.map_leaves(root, whole)
     elements = build.elements_of(result)
     if not result.shape.is_tuple:
         module.aliases = tuple(replace(alias, output=(0,)) for alias in module.aliases)
@@ -200,7 +195,8 @@ class ExactBoundary(Pass):
             reopen(entry, parameter, _exact(parameter.shape, names), _put_at_bounds)
         if given:
             build = Builder(entry, entry.root.metadata)
-            entry.set_root(_cut(build, entry.root, names))
+            cut = partial(_cut, build, names)
+            entry.set_root(build.map_leaves(entry.root, cut))
         return True
 
 
@@ -237,11 +233,9 @@ def _put_at_bounds(build: Builder, value: Instruction, shape: Shape) -> Instruct
     return result
 
 
-def _cut(build: Builder, value: Instruction, names: Names) -> Instruction:
-    """Return a value whose arrays have their actual sizes."""
+def _cut(build: Builder, names: Names, value: Instruction) -> Instruction:
+    """Return an array of its actual size."""
     shape = value.shape
-    if shape.is_tuple:
-        return build.tuple(*(_cut(build, one, names) for one in build.elements_of(value)))
     dims = [dim for _, dim in dynamic_dims([shape])]
     if not dims:
         return value

@@ -42,7 +42,7 @@ def reshaped(
     indices: list[Instruction] = []
     for size in reversed(sources):
         # Avoid division by the size of an empty dimension, whose elements nobody reads.
-        least = build.maximum(size, build.constant(1, S32))
+        least = build.maximum(size, 1)
         wide = build.broadcast_to(least, tuple(dims), ())
         indices.insert(0, build.remainder(number, wide))
         number = build.divide(number, wide)
@@ -57,7 +57,7 @@ def reversed_along(
     indices = _indices(build, dims)
     for dim in dimensions:
         size = sizes[dim] if dim in sizes else build.constant(dims[dim], S32)
-        last = build.subtract(size, build.constant(1, S32))
+        last = build.subtract(size, 1)
         indices[dim] = build.subtract(build.broadcast_to(last, dims, ()), indices[dim])
     return _taken(build, operand, dims, indices)
 
@@ -69,9 +69,7 @@ def stretched(
     dims = operand.shape.static_dims
     if 0 in dims:
         return operand
-    first = build.slice(
-        operand, slice=tuple((0, 1 if n == dim else d, 1) for n, d in enumerate(dims))
-    )
+    first = build.slice_along(operand, dim, 0, 1)
     other_dims = tuple(n for n in range(len(dims)) if n != dim)
     row = build.reshape_to(first, tuple(dims[n] for n in other_dims))
     repeated = build.broadcast_to(row, dims, other_dims)

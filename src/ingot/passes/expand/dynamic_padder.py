@@ -291,9 +291,7 @@ def _widened(rewriter: Rewriter, source: Computation, carried: Sequence[Carried]
     state, leaves = _state(inner, parameter, narrow, carried)
     inner.leaves[state] = leaves
     for user in users:
-        for number, operand in enumerate(user.operands):
-            if operand is parameter:
-                copy.replace_operand(user, number, state)
+        copy.replace_in(user, parameter, state)
     if copy.root is parameter:
         copy.set_root(state)
     return inner

@@ -204,9 +204,9 @@ class Rewriter:
                 continue
             joined = self.number(different[0])
             for size in different[1:]:
-                other, one = self.number(size), self.number(1)
+                other = self.number(size)
                 least, most = build.minimum(joined, other), build.maximum(joined, other)
-                alone = build.compare(least, one, direction="EQ")
+                alone = build.compare(least, 1, direction="EQ")
                 joined = build.select(alone, most, least)
             found[dim] = self.size(joined)
             for number, size in given.items():
@@ -245,7 +245,7 @@ class Rewriter:
     def inside(self, op: Instruction, shape: Shape, dim: int, size: int | Dim) -> Instruction:
         """Return where an array is inside the size of one dimension."""
         build = self.builder(op)
-        at = build.iota(shape=Shape.array(S32, shape.dims), iota_dimension=dim)
+        at = build.index_along(shape.dims, dim)
         limit = build.broadcast_to(self.number(size), shape.dims, ())
         return build.compare(at, limit, direction="LT")
 

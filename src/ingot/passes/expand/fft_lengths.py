@@ -36,5 +36,4 @@ def fft_lengths(op: Instruction, build: Builder, module: Module) -> Instruction:
 def _fitted(build: Builder, value: Instruction, dims: tuple[int | Dim, ...]) -> Instruction:
     """Return the first elements of each dimension, zeros where there are no more."""
     missing = tuple((0, want - have, 0) for have, want in zip(value.shape.dims, dims, strict=True))
-    zero = build.constant(0, value.shape.dtype)
-    return build.pad(value, zero, padding=missing)
+    return build.pad(value, 0, padding=missing)

@@ -87,7 +87,7 @@ def _literal(value: str | int) -> str:
 
 def succeeded(build: Builder, info: Instruction, dims: Dims) -> Instruction:
     """Add `info == 0` of each matrix, broadcast over its elements to `dims`."""
-    ok = build.compare(info, build.full(0, Shape.array(S32, info.shape.dims)), direction="EQ")
+    ok = build.compare(info, 0, direction="EQ")
     return build.broadcast_to(ok, dims, tuple(range(info.shape.rank)))
 
 

@@ -181,7 +181,7 @@ def _of_bits(instruction: Instruction, operands: list[Instruction], build: Build
         operands[1] = build.convert_to(operands[1], byte)
     made = _again(instruction, build, operands, byte, instruction.attributes)
     if instruction.opcode == "count-leading-zeros":
-        made = build.subtract(made, build.full(8 - narrow.bits, made.shape))
+        made = build.subtract(made, 8 - narrow.bits)
     same_sign = dtype(f"{'s' if byte.is_signed else 'u'}{narrow.bits}")
     result = build.convert_to(made, same_sign)
     if same_sign is narrow:

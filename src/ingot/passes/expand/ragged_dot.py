@@ -154,7 +154,7 @@ def _masked(
     copies = build.broadcast_to(lhs, dims)
     if copies.shape.dtype.name == "f8e8m0fnu":
         copies = build.convert_to(copies, F32)  # the type has no zero
-    return build.select(build.and_(after, before), copies, build.full(0, copies.shape))
+    return build.select(build.and_(after, before), copies, 0)
 
 
 @expander("scaled-dot-rewriter", "scaled-dot")

@@ -24,6 +24,7 @@ from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.opset.dots import RaggedDotAttributes
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import size_value
+from ingot.passes.expand.scan import counts_to_limit
 from ingot.support.records import record
 
 _LEAST_ROWS, _MOST_ROWS, _MOST_FACTORS = 4, 80, 512
@@ -78,8 +79,8 @@ def tiled(op: Instruction, build: Builder, module: Module, limits: Instruction) 
     along = _RaggedDims.of(op)
     rows = _tile_rows(extent, limits.shape.dims[0], along.result is None)
     if not isinstance(extent, int):  # it may be less than a tile
-        lhs = _padded(build, lhs, ragged, rows)
-        rhs = _padded(build, rhs, along.rhs, rows) if along.rhs is not None else rhs
+        lhs = build.pad_along(lhs, ragged, (0, rows, 0))
+        rhs = build.pad_along(rhs, along.rhs, (0, rows, 0)) if along.rhs is not None else rhs
     dims = list(op.shape.dims)
     if along.result is not None:
         dims[along.result] = lhs.shape.dims[ragged]
@@ -90,19 +91,20 @@ def tiled(op: Instruction, build: Builder, module: Module, limits: Instruction) 
         result = build.full(0, Shape.array(op.shape.dtype, tuple(dims)))
     else:
         result = _first_products(op, build, (lhs, rhs), (starts, ends), rows)
-        behind = build.minimum(build.add(starts, build.full(rows, starts.shape)), ends)
+        behind = build.minimum(build.add(starts, rows), ends)
         if narrows:  # a group with more rows is summed anew, and rounded once
             fits = build.compare(behind, ends, direction="EQ")
             starts = build.select(fits, ends, starts)
         else:
             starts = behind
     bases, tiles = _trips(build, starts, ends, rows, module)
-    count = build.reshape_to(_last(build, tiles), ())
+    groups = tiles.shape.dims[0]
+    count = build.reshape_to(build.slice_along(tiles, 0, groups - 1, groups), ())
     sums = [build.full(0, Shape.array(wider(op.shape.dtype), tuple(dims[1:])))] if narrows else []
     state = build.tuple(build.constant(0, S64), count, lhs, rhs, bases, ends, tiles, result, *sums)
     loop = build.while_(
         state,
-        condition=module.take(_condition(state.shape)),
+        condition=module.take(counts_to_limit("tiles_condition", state.shape)),
         body=module.take(_body(op, state.shape, along, rows, module)),
     )
     made = build.element_of(loop, state.operands.index(result))
@@ -148,11 +150,6 @@ def _tile_rows(extent: int | Dim, groups: int | Dim, sums: bool) -> int:
     return min(extent, most if sums and wanted > most else -(-wanted // -(-wanted // most)))
 
 
-def _padded(build: Builder, x: Instruction, dim: int, rows: int) -> Instruction:
-    config = tuple((0, rows if other == dim else 0, 0) for other in range(x.shape.rank))
-    return build.pad(x, build.constant(0, x.shape.dtype), padding=config)
-
-
 def _ranges(
     build: Builder, limits: Instruction, extent: int | Dim
 ) -> tuple[Instruction, Instruction]:
@@ -168,12 +165,10 @@ def _trips(
     build: Builder, starts: Instruction, ends: Instruction, rows: int, module: Module
 ) -> tuple[Instruction, Instruction]:
     """Return for each group where trip 0 would begin, and the tiles up to its end."""
-    shape = ends.shape
-    size = build.full(rows, shape)
-    count = build.maximum(build.subtract(ends, starts), build.full(0, shape))
-    tiles = build.divide(build.add(count, build.full(rows - 1, shape)), size)
+    count = build.maximum(build.subtract(ends, starts), 0)
+    tiles = build.divide(build.add(count, rows - 1), rows)
     tiles = running_sums(tiles, build, module)
-    return build.subtract(starts, build.multiply(_shifted(build, tiles), size)), tiles
+    return build.subtract(starts, build.multiply(_shifted(build, tiles), rows)), tiles
 
 
 def _first_products(
@@ -211,7 +206,7 @@ def _first_products(
             slice_sizes=factor.shape.with_dim(dim, 1).dims,
         )
         mask = build.broadcast_to(is_own, tile.shape.dims, (0, 1))
-        tiles.append(build.select(mask, tile, build.full(0, tile.shape)))
+        tiles.append(build.select(mask, tile, 0))
     numbers = {
         name: tuple(_moved(at, dim) for at in getattr(given, name))
         for side, dim in (("lhs", ragged), ("rhs", along.rhs))
@@ -235,8 +230,7 @@ def _moved(dim: int, ragged: int) -> int:
 
 def _shifted(build: Builder, values: Instruction) -> Instruction:
     """Return for each group the value of the one before it; 0 for the first."""
-    zero = build.constant(0, values.shape.dtype)
-    return build.pad(values, zero, padding=((1, -1, 0),))
+    return build.pad(values, 0, padding=((1, -1, 0),))
 
 
 def running_sums(sizes: Instruction, build: Builder, module: Module) -> Instruction:
@@ -245,22 +239,9 @@ def running_sums(sizes: Instruction, build: Builder, module: Module) -> Instruct
     square = Shape.array(S64, (groups, groups))
     row, column = (build.iota(shape=square, iota_dimension=dim) for dim in (0, 1))
     counted = build.compare(column, row, direction="LE")
-    values = build.select(
-        counted, build.broadcast_to(sizes, square.dims, (1,)), build.full(0, square)
-    )
+    values = build.select(counted, build.broadcast_to(sizes, square.dims, (1,)), 0)
     add = module.take(scalar_computation("add", S64))
-    return build.reduce(values, build.constant(0, S64), dimensions=(1,), to_apply=add)
-
-
-def _last(build: Builder, values: Instruction) -> Instruction:
-    (size,) = values.shape.dims
-    return build.slice(values, slice=((size - 1, size, 1),))
-
-
-def _condition(state: Shape) -> Computation:
-    b = Builder("tiles_condition")
-    values = b.parameter(0, state)
-    return b.build(b.compare(b.element_of(values, 0), b.element_of(values, 1), direction="LT"))
+    return build.reduce(values, 0, dimensions=(1,), to_apply=add)
 
 
 def _body(
@@ -275,7 +256,7 @@ def _body(
     done = b.compare(tiles, b.broadcast_to(trip, tiles.shape.dims), direction="LE")
     add = module.take(scalar_computation("add", S64))
     group = b.reduce(b.convert_to(done, S64), b.constant(0, S64), dimensions=(0,), to_apply=add)
-    start = b.add(_item(b, bases, group), b.multiply(trip, b.constant(rows, S64)))
+    start = b.add(_item(b, bases, group), b.multiply(trip, rows))
     end = _item(b, ends, group)
     if along.result is None:
         assert along.rhs is not None
@@ -285,7 +266,7 @@ def _body(
         dims = product.shape.dims
         if sums:
             is_first = b.compare(trip, _item(b, _shifted(b, tiles), group), direction="EQ")
-            before = b.select(b.broadcast_to(is_first, dims), b.full(0, product.shape), sums[0])
+            before = b.select(b.broadcast_to(is_first, dims), 0, sums[0])
         else:
             before = b.reshape_to(b.slice_at(result, 0, group, 1), dims)
         total = b.add(before, product)
@@ -298,7 +279,7 @@ def _body(
         left = b.subtract(end, start)
         index = b.constant(0, S32)
         for fewer in counts[:-1]:
-            is_more = b.compare(left, b.constant(fewer, S64), direction="GT")
+            is_more = b.compare(left, fewer, direction="GT")
             index = b.add(index, b.convert_to(is_more, S32))
         branches = [
             module.take(_branch(op, given_parts.shape, along.result, fewer)) for fewer in counts
@@ -306,8 +287,7 @@ def _body(
         result = b.conditional(
             index, *[given_parts] * len(branches), branch_computations=tuple(branches)
         )
-    step = b.add(trip, b.constant(1, S64))
-    return b.build(b.tuple(step, count, lhs, rhs, bases, ends, tiles, result, *sums))
+    return b.build(b.tuple(b.add(trip, 1), count, lhs, rhs, bases, ends, tiles, result, *sums))
 
 
 def _branch(op: Instruction, state: Shape, at: int, rows: int) -> Computation:
@@ -340,7 +320,7 @@ class _Tile:
     def __init__(
         self, b: Builder, start: Instruction, end: Instruction, extent: int | Dim, rows: int
     ) -> None:
-        last = b.subtract(b.convert_to(size_value(b, extent), S64), b.constant(rows, S64))
+        last = b.subtract(b.convert_to(size_value(b, extent), S64), rows)
         self._b, self._start, self._end, self._rows = b, start, end, rows
         self.first = b.minimum(start, last)
 
@@ -359,7 +339,7 @@ class _Tile:
         row = b.add(b.iota(shape=shape, iota_dimension=dim), b.broadcast_to(self.first, shape.dims))
         after = b.compare(row, b.broadcast_to(self._start, shape.dims), direction="GE")
         before = b.compare(row, b.broadcast_to(self._end, shape.dims), direction="LT")
-        return b.select(b.and_(after, before), x, b.full(0, x.shape))
+        return b.select(b.and_(after, before), x, 0)
 
 
 def _product(
@@ -369,7 +349,8 @@ def _product(
     given = op.as_(RaggedDotAttributes)
     batch, contracting = given.rhs_batch_dims, given.rhs_contracting_dims
     for group in given.rhs_group_dims:
-        rhs = b.reshape_to(rhs, _without(rhs.shape.dims, group))
+        dims = rhs.shape.dims
+        rhs = b.reshape_to(rhs, (*dims[:group], *dims[group + 1 :]))
         batch = tuple(dim - (dim > group) for dim in batch)
         contracting = tuple(dim - (dim > group) for dim in contracting)
     plain = DotAttributes(given.lhs_batch_dims, given.lhs_contracting_dims, batch, contracting)
@@ -387,7 +368,3 @@ def _product(
 
 def _item(b: Builder, values: Instruction, index: Instruction) -> Instruction:
     return b.reshape_to(b.slice_at(values, 0, index, 1), ())
-
-
-def _without(dims: tuple[int | Dim, ...], dim: int) -> tuple[int | Dim, ...]:
-    return (*dims[:dim], *dims[dim + 1 :])

@@ -29,6 +29,7 @@ from ingot.analysis.scans import is_scan
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
+from ingot.hlo.dim import product as product_of
 from ingot.hlo.dtype import PRED, S32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -89,13 +90,12 @@ def _target(op: Instruction, build: Builder) -> Instruction:
         elif number in given.scatter_dims_to_operand_dims:
             which = given.scatter_dims_to_operand_dims.index(number)
             start = build.broadcast_to(_start(indices, which, given, build), dims, batch)
-            last = build.full(size - extent, wide)
-            low = build.compare(start, build.full(0, wide), direction="GE")
-            high = build.compare(start, last, direction="LE")
+            low = build.compare(start, 0, direction="GE")
+            high = build.compare(start, size - extent, direction="LE")
             inside = build.and_(inside, build.and_(low, high))
             position = build.add(position, start)
-        element = build.add(build.multiply(element, build.full(size, wide)), position)
-    return build.select(inside, element, build.full(-1, wide))
+        element = build.add(build.multiply(element, size), position)
+    return build.select(inside, element, -1)
 
 
 def _start(
@@ -104,9 +104,7 @@ def _start(
     """Return component `which` of every index vector, as s64."""
     dims, at = indices.shape.dims, given.index_vector_dim
     if at < len(dims):
-        boxes = [(0, size, 1) for size in dims]
-        boxes[at] = (which, which + 1, 1)
-        taken = build.slice(indices, slice=tuple(boxes))
+        taken = build.slice_along(indices, at, which, which + 1)
         indices = build.reshape_to(taken, (*dims[:at], *dims[at + 1 :]))
     return build.convert_to(indices, S64)
 
@@ -204,9 +202,7 @@ def _reduce(op: Instruction, build: Builder, module: Module) -> list[Instruction
     count = len(op.operands) // 2
     dims = op.operands[0].shape.dims
     unreduced = [dim for dim in range(len(dims)) if dim not in reduced]
-    size: int | Dim = 1
-    for dim in reduced:
-        size = size * dims[dim]
+    size = product_of(dims[dim] for dim in reduced)
     rest = tuple(dims[dim] for dim in unreduced)
     rows = [
         build.reshape_to(build.transpose(one, dimensions=(*reduced, *unreduced)), (size, *rest))

@@ -28,7 +28,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.random import bits_shape
 from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.counters import Words, size_value
+from ingot.passes.expand.counters import WORD, halves, joined, size_value
 from ingot.passes.expand.foreign import foreign_call
 from ingot.support.diagnostics import UnsupportedError
 
@@ -65,10 +65,9 @@ def _words(build: Builder, dims: tuple[int | dim.Dim, ...]) -> Instruction:
 
 def _unit(words: Instruction, wide: DType, build: Builder) -> Instruction:
     """Return numbers in [0, 1) from the high bits of words."""
-    on = Words(build, words.shape.dims)
     bits = wide.mantissa + 1
-    high = build.convert_to(on.shifted_right(words, 64 - bits), wide)
-    return build.multiply(high, build.full(2.0**-bits, high.shape))
+    high = build.convert_to(build.shift_right_logical(words, 64 - bits), wide)
+    return build.multiply(high, 2.0**-bits)
 
 
 def _wide(element: DType) -> DType:
@@ -95,11 +94,10 @@ def _normal(
     first, second = (
         build.reshape_to(build.slice(both, slice=(*box, (n, n + 1, 1))), dims) for n in (0, 1)
     )
-    like = first.shape
     # 1 - u is in (0, 1]: its logarithm is finite.
-    length = build.log(build.subtract(build.full(1.0, like), first))
-    radius = build.sqrt(build.multiply(build.full(-2.0, like), length))
-    angle = build.multiply(build.full(2 * math.pi, like), second)
+    length = build.log(build.subtract(1.0, first))
+    radius = build.sqrt(build.multiply(-2.0, length))
+    angle = build.multiply(2 * math.pi, second)
     unit = build.multiply(radius, build.cosine(angle))
     scale = build.broadcast_to(build.convert_to(deviation, wide), dims, ())
     middle = build.broadcast_to(build.convert_to(mean, wide), dims, ())
@@ -112,7 +110,7 @@ def _integers(
     """Return integers from `low` to below `high`; `low` where there are none."""
     start, limit = (build.convert_to(value, U64) for value in (low, high))
     is_empty = build.compare(low, high, direction="GE")
-    width = build.select(is_empty, build.full(1, start.shape), build.subtract(limit, start))
+    width = build.select(is_empty, 1, build.subtract(limit, start))
     width = build.broadcast_to(width, shape.dims, ())
     rest = build.remainder(words, width)
     value = build.add(rest, build.broadcast_to(start, shape.dims, ()))
@@ -187,23 +185,21 @@ def _philox(
     # XLA takes the key as the counter's high word of a state that has none.
     high = rest[0] if rest else key
     size = dim.product(dims)
-    on = Words(build, (size,))
-    index = build.iota(shape=Shape.array(U64, (size,)), iota_dimension=0)
+    index = build.index_along((size,), 0, U64)
     per_block = 1 if wide else 2  # log2 of elements in a block of four words
-    offset = on.shifted_right(index, per_block)
-    lows = build.add(on.spread(low), offset)
+    offset = build.shift_right_logical(index, per_block)
+    lows = build.add(build.broadcast_to(low, (size,)), offset)
     carry = build.convert_to(build.compare(lows, offset, direction="LT"), U64)
-    highs = build.add(on.spread(high), carry)
-    words = [on.low(lows), on.high(lows), on.low(highs), on.high(highs)]
-    scalar = Words(build, ())
-    keys = (scalar.low(key), scalar.high(key))
+    highs = build.add(build.broadcast_to(high, (size,)), carry)
+    words = [*halves(build, lows), *halves(build, highs)]
+    keys = halves(build, key)
     for number in range(10):
-        words = _philox_round(words, keys, number, on)
-    lane = on.masked(index, (1 << per_block) - 1)
-    choices = [on.joined(words[0], words[1]), on.joined(words[2], words[3])] if wide else words
+        words = _philox_round(build, words, keys, number)
+    lane = build.and_(index, (1 << per_block) - 1)
+    choices = [joined(build, *words[:2]), joined(build, *words[2:])] if wide else words
     bits = choices[-1]
     for number in reversed(range(len(choices) - 1)):
-        is_it = build.compare(lane, on.like(lane, number), direction="EQ")
+        is_it = build.compare(lane, number, direction="EQ")
         bits = build.select(is_it, choices[number], bits)
     blocks = _blocks(size, per_block, build)
     after_low = build.add(low, blocks)
@@ -214,56 +210,53 @@ def _philox(
 
 def _blocks(size: int | Dim, per_block: int, build: Builder) -> Instruction:
     """Return how many blocks of 2^per_block elements hold `size` elements."""
-    scalar = Words(build, ())
-    whole = scalar.plus(size_value(build, size), (1 << per_block) - 1)
-    return scalar.shifted_right(whole, per_block)
+    whole = build.add(size_value(build, size), (1 << per_block) - 1)
+    return build.shift_right_logical(whole, per_block)
 
 
 def _philox_round(
-    words: list[Instruction], keys: tuple[Instruction, Instruction], number: int, on: Words
+    build: Builder, words: list[Instruction], keys: tuple[Instruction, Instruction], number: int
 ) -> list[Instruction]:
-    scalar = Words(on.build, ())
-    first = on.spread(scalar.plus(keys[0], number * 0x9E3779B9))
-    second = on.spread(scalar.plus(keys[1], number * 0xBB67AE85))
-    left = _wide_product(words[0], 0xD2511F53, on)
-    right = _wide_product(words[2], 0xCD9E8D57, on)
-    xor = on.build.xor
+    first, second = (
+        build.broadcast_to(build.add(key, number * step & WORD), words[0].shape.dims)
+        for key, step in zip(keys, (0x9E3779B9, 0xBB67AE85), strict=True)
+    )
+    (left_low, left_high), (right_low, right_high) = (
+        halves(build, build.multiply(build.convert_to(word, U64), factor))
+        for word, factor in ((words[0], 0xD2511F53), (words[2], 0xCD9E8D57))
+    )
+    xor = build.xor
     return [
-        xor(xor(on.high(right), words[1]), first),
-        on.low(right),
-        xor(xor(on.high(left), words[3]), second),
-        on.low(left),
+        xor(xor(right_high, words[1]), first),
+        right_low,
+        xor(xor(left_high, words[3]), second),
+        left_low,
     ]
-
-
-def _wide_product(word: Instruction, factor: int, on: Words) -> Instruction:
-    wide = on.build.convert_to(word, U64)
-    return on.build.multiply(wide, on.like(wide, factor))
 
 
 def _threefry(
     state: list[Instruction], dims: tuple[int | Dim, ...], wide: bool, build: Builder
 ) -> tuple[Instruction, Instruction]:
     """Return the counter after, and u32 or (wide) u64 bits of shape `dims`."""
-    on = Words(build, dims)
     dimension = None if wide or not dims else _split_dim(dims)
     half = [(size + 1) // 2 if n == dimension else size for n, size in enumerate(dims)]
-    index = on.constant(0, 64)
+    index = build.full(0, Shape.array(U64, dims))
     stride: int | Dim = 1
     for number in reversed(range(len(dims))):
-        along = build.iota(shape=Shape.array(U64, dims), iota_dimension=number)
-        along = on.shifted_right(along, 1) if number == dimension else along
-        index = build.add(index, build.multiply(along, on.spread(size_value(build, stride))))
+        along = build.index_along(dims, number, U64)
+        along = build.shift_right_logical(along, 1) if number == dimension else along
+        step = build.broadcast_to(size_value(build, stride), dims)
+        index = build.add(index, build.multiply(along, step))
         stride = stride * half[number]
-    counters = build.add(on.spread(state[1]), index)
-    first, second = _threefry_block(state[0], counters, on)
+    counters = build.add(build.broadcast_to(state[1], dims), index)
+    first, second = _threefry_block(build, state[0], counters)
     after = build.add(state[1], size_value(build, stride))
     if wide:
-        return after, on.joined(first, second)
+        return after, joined(build, first, second)
     if dimension is None:
         return after, first
-    along = build.iota(shape=Shape.array(U64, dims), iota_dimension=dimension)
-    odd = build.compare(on.masked(along, 1), on.constant(1, 64), direction="EQ")
+    along = build.index_along(dims, dimension, U64)
+    odd = build.compare(build.and_(along, 1), 1, direction="EQ")
     return after, build.select(odd, second, first)
 
 
@@ -282,20 +275,21 @@ def _split_dim(dims: tuple[int | Dim, ...]) -> int:
 
 
 def _threefry_block(
-    key: Instruction, counters: Instruction, on: Words
+    build: Builder, key: Instruction, counters: Instruction
 ) -> tuple[Instruction, Instruction]:
     """Return the two words of 20 rounds."""
-    scalar = Words(on.build, ())
-    add, xor = on.build.add, on.build.xor
-    keys = [scalar.low(key), scalar.high(key)]
-    keys.append(xor(xor(keys[0], keys[1]), scalar.constant(0x1BD11BDA, 32)))
-    x = add(on.low(counters), on.spread(keys[0]))
-    y = add(on.high(counters), on.spread(keys[1]))
+    add, xor, dims = build.add, build.xor, counters.shape.dims
+    keys = [*halves(build, key)]
+    keys.append(xor(xor(keys[0], keys[1]), 0x1BD11BDA))
+    x, y = (
+        add(half, build.broadcast_to(key, dims))
+        for half, key in zip(halves(build, counters), keys[:2], strict=True)
+    )
     for group in range(5):
         for rotation in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
             x = add(x, y)
-            rotated = on.build.or_(on.shifted_left(y, rotation), on.shifted_right(y, 32 - rotation))
-            y = xor(rotated, x)
-        x = add(x, on.spread(keys[(group + 1) % 3]))
-        y = add(y, on.spread(scalar.plus(keys[(group + 2) % 3], group + 1)))
+            left, right = build.shift_left(y, rotation), build.shift_right_logical(y, 32 - rotation)
+            y = xor(build.or_(left, right), x)
+        x = add(x, build.broadcast_to(keys[(group + 1) % 3], dims))
+        y = add(y, build.broadcast_to(add(keys[(group + 2) % 3], group + 1), dims))
     return x, y

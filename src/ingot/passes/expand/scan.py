@@ -53,15 +53,16 @@ def scan_to_while(op: Instruction, build: Builder, module: Module) -> Instructio
     state = build.tuple(build.constant(0, S32), steps, *inputs, *outputs, *carries)
     loop = build.while_(
         state,
-        condition=module.take(_condition(state.shape)),
+        condition=module.take(counts_to_limit("scan_condition", state.shape)),
         body=module.take(_body(op, state.shape, len(inputs), len(outputs))),
     )
     numbers = range(2 + len(inputs), len(state.operands))
     return build.value_of([build.element_of(loop, n) for n in numbers], op.shape)
 
 
-def _condition(state: Shape) -> Computation:
-    b = Builder("scan_condition")
+def counts_to_limit(name: str, state: Shape) -> Computation:
+    """Return the condition of a loop: element 0 of its state is less than element 1."""
+    b = Builder(name)
     values = b.parameter(0, state)
     return b.build(b.compare(b.element_of(values, 0), b.element_of(values, 1), direction="LT"))
 
@@ -72,8 +73,7 @@ def _body(op: Instruction, state: Shape, inputs: int, outputs: int) -> Computati
     b = Builder("scan_body")
     values = b.parameter(0, state)
     step, steps, *rest = b.elements_of(values)
-    one = b.constant(1, S32)
-    at = b.subtract(b.subtract(steps, one), step) if given.is_reverse else step
+    at = b.subtract(b.subtract(steps, 1), step) if given.is_reverse else step
     slices = _Slices(b, at, dimension)
     taken = [slices.slice(value) for value in rest[:inputs]]
     made = b.elements_of(b.call(*taken, *rest[inputs + outputs :], to_apply=given.to_apply))
@@ -81,7 +81,7 @@ def _body(op: Instruction, state: Shape, inputs: int, outputs: int) -> Computati
         slices.updated(whole, value)
         for whole, value in zip(rest[inputs : inputs + outputs], made, strict=False)
     ]
-    return b.build(b.tuple(b.add(step, one), steps, *rest[:inputs], *written, *made[outputs:]))
+    return b.build(b.tuple(b.add(step, 1), steps, *rest[:inputs], *written, *made[outputs:]))
 
 
 @record

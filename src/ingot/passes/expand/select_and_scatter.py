@@ -20,6 +20,7 @@ from math import prod
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
+from ingot.hlo.dim import product as product_of
 from ingot.hlo.dtype import S32, S64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -91,9 +92,7 @@ class _Expansion:
     def _numbers(self, dimensions: tuple[int, ...]) -> Instruction:
         """Return an array of the operand's shape that numbers the elements along `dimensions`."""
         sizes = tuple(self.dims[dim] for dim in dimensions)
-        count: int | Dim = 1
-        for size in sizes:
-            count = count * size
+        count = product_of(sizes)
         element = S32 if isinstance(count, int) and count < 1 << 31 else S64
         flat = self.build.iota(shape=Shape.array(element, (count,)), iota_dimension=0)
         return self.build.broadcast_to(self.build.reshape_to(flat, sizes), self.dims, dimensions)
@@ -117,10 +116,9 @@ class _Expansion:
         selected, at, other, other_at = (
             b.parameter(n, shape) for n, shape in enumerate((value, number, value, number))
         )
-        zero = b.constant(0, element)
         keep = b.call(selected, other, to_apply=given.select, shape=given.select.root.shape)
-        is_real = b.compare(other_at, zero, direction="GE")
-        is_first = b.compare(at, zero, direction="LT")
+        is_real = b.compare(other_at, 0, direction="GE")
+        is_first = b.compare(at, 0, direction="LT")
         takes = b.and_(is_real, b.or_(is_first, b.not_(keep)))
         results = (b.select(takes, other, selected), b.select(takes, other_at, at))
         module = self.op.computation.module
@@ -188,8 +186,7 @@ class _Expansion:
             high = size - whole + start
             assert isinstance(high, int), "windows move along dimensions of known sizes"
             padding.append((-start, high, 0))
-        zero = self.build.constant(0, value.shape.dtype)
-        return self.build.pad(value, zero, padding=tuple(padding))
+        return self.build.pad(value, 0, padding=tuple(padding))
 
     # ---- in general
 

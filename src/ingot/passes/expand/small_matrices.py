@@ -86,10 +86,6 @@ class _Batch:
         columns = [self.joined(list(column)) for column in zip(*elements, strict=True)]
         return self.stored(self.joined(columns), shape)
 
-    def number(self, value: float, like: Instruction) -> Instruction:
-        """Return a number for each matrix."""
-        return self.build.full(value, like.shape)
-
     def less(self, a: Instruction, x: Instruction, y: Instruction) -> Instruction:
         """Return a - x * y."""
         return self.build.subtract(a, self.build.multiply(x, y))
@@ -97,8 +93,8 @@ class _Batch:
     def failed(self, info: Instruction, fails: Instruction, step: int) -> Instruction:
         """Return `info` with the number of a step that fails, if none did before."""
         build = self.build
-        first = build.and_(fails, build.compare(info, self.number(0, info), direction="EQ"))
-        return build.select(first, self.number(step + 1, info), info)
+        first = build.and_(fails, build.compare(info, 0, direction="EQ"))
+        return build.select(first, step + 1, info)
 
     @property
     def none_failed(self) -> Instruction:
@@ -112,20 +108,20 @@ def _getrf(batch: _Batch) -> Instruction:
     a, info = batch.elements(batch.call.operands[0]), batch.none_failed
     size, rows = len(a), list[Instruction]()
     for k in range(size):
-        best, swapped = build.abs(a[k][k]), batch.number(k + 1, info)
+        best, swapped = build.abs(a[k][k]), build.full(k + 1, info.shape)
         for i in range(k + 1, size):
             here = build.abs(a[i][k])
             is_more = build.compare(here, best, direction="GT")
             best = build.select(is_more, here, best)
-            swapped = build.select(is_more, batch.number(i + 1, info), swapped)
+            swapped = build.select(is_more, i + 1, swapped)
         rows.append(swapped)
         for i in range(k + 1, size):
-            moves = build.compare(swapped, batch.number(i + 1, info), direction="EQ")
+            moves = build.compare(swapped, i + 1, direction="EQ")
             upper, lower = a[k], a[i]
             a[k] = [build.select(moves, y, x) for x, y in zip(upper, lower, strict=True)]
             a[i] = [build.select(moves, x, y) for x, y in zip(upper, lower, strict=True)]
         pivot = a[k][k]
-        is_zero = build.compare(pivot, batch.number(0, pivot), direction="EQ")
+        is_zero = build.compare(pivot, 0, direction="EQ")
         info = batch.failed(info, is_zero, k)
         for row in a[k + 1 :]:
             row[k] = build.select(is_zero, row[k], build.divide(row[k], pivot))
@@ -144,7 +140,7 @@ def _potrf(batch: _Batch) -> Instruction:
     for k, row in enumerate(a):
         for j in range(k):
             row[k] = batch.less(row[k], row[j], row[j])
-        is_positive = build.compare(row[k], batch.number(0, row[k]), direction="GT")
+        is_positive = build.compare(row[k], 0, direction="GT")
         info = batch.failed(info, build.not_(is_positive), k)
         row[k] = build.sqrt(row[k])
         for other in a[k + 1 :]:

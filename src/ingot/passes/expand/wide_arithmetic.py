@@ -19,7 +19,6 @@ from ingot.hlo.dtype import F32, F64, S64, U64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.op_pass import expander
-from ingot.passes.expand.counters import Words
 from ingot.passes.simplify.algsimp.helpers import is_float
 from ingot.support.diagnostics import UnsupportedError
 
@@ -33,29 +32,27 @@ def mulhi_expander(op: Instruction, build: Builder, module: Module) -> Instructi
         return _high_of_64(left, right, build)
     wide = S64 if element.is_signed else U64
     product = build.multiply(build.convert_to(left, wide), build.convert_to(right, wide))
-    distance = build.full(element.bits, product.shape)
     shift = build.shift_right_arithmetic if element.is_signed else build.shift_right_logical
-    return build.convert_to(shift(product, distance), element)
+    return build.convert_to(shift(product, element.bits), element)
 
 
 def _high_of_64(left: Instruction, right: Instruction, build: Builder) -> Instruction:
     """Return the high word of the unsigned product, corrected for signs."""
-    element, on = left.shape.dtype, Words(build, left.shape.dims)
+    element = left.shape.dtype
     x, y = (build.convert_to(value, U64) for value in (left, right))
     mask = (1 << 32) - 1
     (x_low, x_high), (y_low, y_high) = (
-        (on.masked(value, mask), on.shifted_right(value, 32)) for value in (x, y)
+        (build.and_(value, mask), build.shift_right_logical(value, 32)) for value in (x, y)
     )
     low = build.multiply(x_low, y_low)
-    middle = build.add(build.multiply(x_high, y_low), on.shifted_right(low, 32))
-    other = build.add(build.multiply(x_low, y_high), on.masked(middle, mask))
-    high = build.add(build.multiply(x_high, y_high), on.shifted_right(middle, 32))
-    high = build.add(high, on.shifted_right(other, 32))
+    middle = build.add(build.multiply(x_high, y_low), build.shift_right_logical(low, 32))
+    other = build.add(build.multiply(x_low, y_high), build.and_(middle, mask))
+    high = build.add(build.multiply(x_high, y_high), build.shift_right_logical(middle, 32))
+    high = build.add(high, build.shift_right_logical(other, 32))
     if element.is_signed:
-        zero = build.full(0, x.shape)
         for value, factor in ((left, y), (right, x)):
-            negative = build.compare(value, build.full(0, left.shape), direction="LT")
-            high = build.subtract(high, build.select(negative, factor, zero))
+            negative = build.compare(value, 0, direction="LT")
+            high = build.subtract(high, build.select(negative, factor, 0))
     return build.convert_to(high, element)
 
 
@@ -78,15 +75,15 @@ def stochastic_convert_decomposer(op: Instruction, build: Builder, module: Modul
     value = build.convert_to(operand, F64)
     size = build.abs(value)
     whole = build.floor(size)
-    scale = build.full(float(1 << random.shape.dtype.bits), size.shape)
+    scale = float(1 << random.shape.dtype.bits)
     odds = build.convert_to(build.multiply(build.subtract(size, whole), scale), U64)
     grows = build.compare(build.convert_to(random, U64), odds, direction="LT")
-    grown = build.select(grows, build.add(whole, build.full(1.0, size.shape)), whole)
-    negative = build.compare(value, build.full(0.0, size.shape), direction="LT")
+    grown = build.select(grows, build.add(whole, 1.0), whole)
+    negative = build.compare(value, 0.0, direction="LT")
     # Conversion saturates, and makes NaN zero.
     result = build.convert_to(build.select(negative, build.negate(grown), grown), element)
     finite = build.compare(value, value, direction="EQ")
-    return build.select(finite, result, build.full(0, result.shape))
+    return build.select(finite, result, 0)
 
 
 @expander("comparison-expander", "compare")
@@ -106,6 +103,6 @@ def _ordered_bits(operand: Instruction, build: Builder) -> Instruction:
     width = operand.shape.dtype.bits
     shape = operand.shape.with_dtype(f"s{width}")
     bits = build.bitcast_convert(operand, shape=shape)
-    flipped = build.xor(bits, build.full((1 << (width - 1)) - 1, shape))
-    negative = build.compare(bits, build.full(0, shape), direction="LT")
+    flipped = build.xor(bits, (1 << (width - 1)) - 1)
+    negative = build.compare(bits, 0, direction="LT")
     return build.select(negative, flipped, bits)

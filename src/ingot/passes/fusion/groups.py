@@ -53,14 +53,12 @@ class Group:
     roots: list[Instruction]
     kind: GroupKind = GroupKind.LOOP
     frames: FrameMap = field(default_factory=FrameMap)
-    members: dict[Instruction, None] = field(default_factory=fresh(dict[Instruction, None]))
-    indices: dict[Instruction, frozenset[object]] = field(
-        default_factory=fresh(dict[Instruction, frozenset[object]])
-    )
-    moves: dict[Instruction, int] = field(default_factory=fresh(dict[Instruction, int]))
+    members: dict[Instruction, None] = fresh(factory=dict)
+    indices: dict[Instruction, frozenset[object]] = fresh(factory=dict)
+    moves: dict[Instruction, int] = fresh(factory=dict)
     grid: frozenset[int] | None = None
     dot: Instruction | None = None
-    ways_in: dict[Instruction, None] = field(default_factory=fresh(dict[Instruction, None]))
+    ways_in: dict[Instruction, None] = fresh(factory=dict)
 
     @property
     def main(self) -> Instruction:
@@ -121,14 +119,10 @@ class Grouping:
         decisions: every edge that was considered.
     """
 
-    group_of: dict[Instruction, Group] = field(default_factory=fresh(dict[Instruction, Group]))
-    fused_into: dict[Instruction, list[Group]] = field(
-        default_factory=fresh(dict[Instruction, list[Group]])
-    )
-    heights: dict[Group | Instruction, int] = field(
-        default_factory=fresh(dict[Group | Instruction, int])
-    )
-    decisions: list[Decision] = field(default_factory=fresh(list[Decision]))
+    group_of: dict[Instruction, Group] = fresh(factory=dict)
+    fused_into: dict[Instruction, list[Group]] = fresh(factory=dict)
+    heights: dict[Group | Instruction, int] = fresh(factory=dict)
+    decisions: list[Decision] = fresh(factory=list)
 
     @property
     def groups(self) -> list[Group]:

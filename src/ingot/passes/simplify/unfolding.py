@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import field
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
@@ -64,8 +63,8 @@ class Unfolding:
         flow: the computations that hold such calls: the host program runs them.
     """
 
-    kept: set[Computation] = field(default_factory=fresh(set[Computation]))
-    flow: set[Computation] = field(default_factory=fresh(set[Computation]))
+    kept: set[Computation] = fresh(factory=set)
+    flow: set[Computation] = fresh(factory=set)
 
     def stays(self, op: Instruction) -> bool:
         """Whether an op is, or becomes, a call that is not inlined."""

@@ -6,8 +6,8 @@ are computed on the parts if they allow that, and on gathered values if not. `pa
 
 * rewrites of the whole program, so that more ops allow it: `annotations` removes reshards that only
   Shardy wanted, `updates` splits updates of boxes, `uneven` pads what devices do not divide;
-* `walk`, op by op: by its `factors` and `division`, or as `halos`, `indexed`, `dynamic_slices` and
-  `folds` say; `control` divides the state of loops;
+* `walk`, op by op: by its `factors` and `division`, or as `halos`, `indexed` and `folds` say;
+  `control` divides the state of loops;
 * `values` and `reshard`, which give each op its operands as it needs them: by one of the
   `exchanges`, by a `movement` of slices (`runs` says where they come from), or gathered.
 

@@ -28,10 +28,15 @@ def _text(value: Instruction) -> str:
     return value.extra.get("sharding", "")
 
 
+def target_of(instruction: Instruction) -> str:
+    """Return the target of a custom call, "" for any other op."""
+    is_call = instruction.opcode == "custom-call"
+    return instruction.attributes.custom_call_target if is_call else ""
+
+
 def is_resharded(value: Instruction) -> bool:
     """Whether a value is an annotation of another value."""
-    call = value.opcode == "custom-call"
-    return call and value.attributes.custom_call_target == ANNOTATION
+    return target_of(value) == ANNOTATION
 
 
 class Known:

@@ -18,6 +18,7 @@ from typing import Any
 
 from ingot.hlo.computation import Computation, reached
 from ingot.hlo.instruction import Instruction
+from ingot.passes.spmd.annotations import target_of
 from ingot.passes.spmd.division import Annotations
 from ingot.passes.spmd.reshard import Channels
 from ingot.passes.spmd.sharding import Sharding, replicated
@@ -135,11 +136,7 @@ def _width(value: Instruction) -> int:
 
 def _divides(computation: Computation) -> bool:
     return any(
-        "devices=" in instruction.extra.get("sharding", "")
-        or (
-            instruction.opcode == "custom-call"
-            and instruction.attributes.custom_call_target in _DIVIDERS
-        )
+        "devices=" in instruction.extra.get("sharding", "") or target_of(instruction) in _DIVIDERS
         for one in reached(computation)
         for instruction in one.instructions
     )

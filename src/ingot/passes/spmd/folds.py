@@ -19,7 +19,6 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.window import WindowDimension
-from ingot.passes.spmd.along import index_along
 from ingot.passes.spmd.division import (
     Annotations,
     Division,
@@ -147,12 +146,12 @@ def _folded_before(
     (axis, is_forwards), (operand, start) = along, op.operands
     resharder, build = values.resharder, values.resharder.builder(op)
     last = made.shape.static_dims[axis] - 1 if is_forwards else 0
-    total = resharder.slice(made, axis, last, last + 1)
+    total = build.slice_along(made, axis, last, last + 1)
     others = set(range(op.shape.rank)) - {axis}
     totals = resharder.gather(total, target, others, values.subgroups(operand))
     # Of part p, the parts before are the first p; those behind, the last ones.
     limit = resharder.of_device(build, np.array(target.column(axis), np.int32))
-    index = index_along(build, totals.shape.static_dims, axis)
+    index = build.index_along(totals.shape.static_dims, axis)
     here = build.broadcast_to(limit, totals.shape.dims, ())
     is_before = build.compare(index, here, direction="LT" if is_forwards else "GT")
     counted = build.select(is_before, totals, build.broadcast_to(start, totals.shape.dims))

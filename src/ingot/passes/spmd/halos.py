@@ -18,7 +18,6 @@ import numpy as np
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.hlo.window import WindowDimension
-from ingot.passes.spmd.along import index_along
 from ingot.passes.spmd.division import (
     Annotations,
     Division,
@@ -179,24 +178,25 @@ def _halo(op: Instruction, along: _Dimension, given: Sharding) -> _Halo | None:
 def _widened(values: Values, part: Instruction, given: Sharding, halo: _Halo) -> Instruction:
     """Return a part with its halo."""
     resharder, axis, size = values.resharder, halo.along.operand, part.shape.static_dims
+    build = resharder.builder(part)
     groups = groups_along(given, axis, part.shape.rank, values.subgroups(part))
     pairs = [pair for group in groups for pair in pairwise(group)]
     pieces = [part]
     if halo.before > 0:
-        last = resharder.slice(part, axis, size[axis] - halo.before, size[axis])
+        last = build.slice_along(part, axis, size[axis] - halo.before, size[axis])
         pieces.insert(0, resharder.send(last, pairs))
     if halo.after > 0:
-        first = resharder.slice(part, axis, 0, halo.after)
+        first = build.slice_along(part, axis, 0, halo.after)
         pieces.append(resharder.send(first, ((after, before) for before, after in pairs)))
     if len(pieces) == 1:
         return part
-    return resharder.builder(part).emit("concatenate", *pieces, dimensions=(axis,))
+    return build.concatenate(*pieces, dimensions=(axis,))
 
 
 def _with_border(values: Values, wide: Instruction, start: Instruction, halo: _Halo) -> Instruction:
     """Return a widened part with the start value where the device has no neighbour."""
     build, dims = values.resharder.builder(wide), wide.shape.static_dims
-    index = index_along(build, dims, halo.along.operand)
+    index = build.index_along(dims, halo.along.operand)
     length = dims[halo.along.operand]
     last = count_of(halo.column) - 1
     bounds = np.array(

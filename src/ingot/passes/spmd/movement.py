@@ -24,7 +24,6 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
-from ingot.passes.spmd.along import index_along, padded
 from ingot.passes.spmd.reshard import Resharder, between
 from ingot.passes.spmd.runs import Run, Runs, is_movement, runs_of
 from ingot.passes.spmd.sharding import Column, Groups, Sharding, groups_along
@@ -238,14 +237,14 @@ class _Mover:
         if pace == 1:
             begins = {at: min(begin, size - span) for at, begin in begins.items()}
         elif max(begins.values()) + span > size:
-            source = padded(build, source, self.axis, (0, span, 0))
+            source = build.pad_along(source, self.axis, (0, span, 0))
         values = set(begins.values())
         if len(values) == 1:
             (begin,) = values
         else:
             begin, start = 0, self._of_part(build, begins, 0)
             source = build.slice_at(source, self.axis, start, span)
-        return self.resharder.slice(source, self.axis, begin, begin + span, pace), begins
+        return build.slice_along(source, self.axis, begin, begin + span, pace), begins
 
     def _of_part(self, build: RuleBuilder, numbers: Mapping[int, int], other: int) -> Instruction:
         """Return the number of this device's part; `other` for parts that have none."""
@@ -292,7 +291,7 @@ class _Mover:
     def _selected(self, build: RuleBuilder, pieces: Sequence[_Piece], shape: Shape) -> Instruction:
         """Return the part, selected layer by layer: a table says where each goes."""
         size = shape.static_dims[self.axis]
-        index = index_along(build, shape.static_dims, self.axis)
+        index = build.index_along(shape.static_dims, self.axis)
         made = build.full(0, shape)
         for one in pieces:
             # Index `skip` of the value is index `begin` of the part.
@@ -318,7 +317,7 @@ class _Mover:
             return value
         low = max(0, -min(shifts.values()))
         high = max(0, max(shifts.values()) + size - given)
-        wide = padded(build, value, self.axis, (low, high, 0))
+        wide = build.pad_along(value, self.axis, (low, high, 0))
         numbers = {part: shift + low for part, shift in shifts.items()}
         start = self._of_part(build, numbers, 0)
         return build.slice_at(wide, self.axis, start, size)

@@ -30,12 +30,12 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.passes.simplify.calls import CallInliner
 from ingot.passes.simplify.unfolding import UnfoldingLimit
-from ingot.passes.spmd.annotations import ANNOTATION, Known, loosen_movements
+from ingot.passes.spmd.annotations import Known, is_resharded, loosen_movements
 from ingot.passes.spmd.reshard import Channels, channels_of
 from ingot.passes.spmd.sharding import Partitioned, Sharding, parse_sharding, split_tuple
 from ingot.passes.spmd.uneven import pad_uneven
 from ingot.passes.spmd.updates import select_updates
-from ingot.passes.spmd.walk import Walk, target_of
+from ingot.passes.spmd.walk import Walk
 from ingot.semantics.buffer_donation import drop_unequal_aliases
 from ingot.semantics.custom_calls import is_annotation
 
@@ -95,10 +95,10 @@ class _Entry(Walk):
 
     def wish(self, parameter: Instruction) -> Sharding | None:
         """Return the sharding that all users of a parameter ask for, if its parts are even."""
-        wishes = {self.read(user) for user in parameter.users if target_of(user) == ANNOTATION}
-        if len(wishes) != 1 or any(target_of(user) != ANNOTATION for user in parameter.users):
+        if not all(map(is_resharded, parameter.users)):
             return None
-        (wish,) = wishes
+        wishes = {self.read(user) for user in parameter.users}
+        wish = wishes.pop() if len(wishes) == 1 else None
         return wish if wish is not None and wish.fits(parameter.shape.dims) else None
 
     def wanted_results(self, root: Instruction) -> list[Sharding | None]:

@@ -13,16 +13,15 @@ from itertools import count
 
 import numpy as np
 
-from ingot.hlo.builder import Builder, scalar_computation
+from ingot.hlo.builder import Builder, Operand, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import S32, U32
+from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
-from ingot.passes.spmd.along import sliced
 from ingot.passes.spmd.sharding import (
     Column,
     Groups,
@@ -131,7 +130,7 @@ class Resharder:
     ) -> Instruction:
         """Return where this device's part of a value of `dims` begins along `axis`."""
         column = np.array(wanted.offsets(dims, axis), np.int32)
-        return self.of_device(build, column) if column.any() else _zero(build)
+        return self.of_device(build, column) if column.any() else build.constant(0, S32)
 
     def of_device(self, build: Builder, column: np.ndarray) -> Instruction:
         """Return the element of `column` that is this device's."""
@@ -207,12 +206,6 @@ class Resharder:
             source_target_pairs=tuple(sorted(pairs)),
         )
 
-    def slice(
-        self, part: Instruction, axis: int, begin: int, limit: int, step: int = 1
-    ) -> Instruction:
-        """Return every `step`-th element of a part from `begin` to `limit` along a dimension."""
-        return sliced(self.builder(part), part, axis, (begin, limit, step))
-
     def remove_unused(self) -> None:
         """Remove what was gathered for movements; all devices do, so none waits for another."""
         for value in self.moved:
@@ -250,15 +243,13 @@ class Resharder:
         """Return `value` on the devices of summand 0 and zeros on the others, which sum to it."""
         build = self.builder(value)
         number = self.of_device(build, np.array(summands, np.int32))
-        first = build.emit("compare", number, _zero(build), direction="EQ")
-        here = build.broadcast_to(first, value.shape.dims, ())
-        return build.emit("select", here, value, build.full(0, value.shape))
+        first = build.compare(number, 0, direction="EQ")
+        return build.select(build.broadcast_to(first, value.shape.dims, ()), value, 0)
 
     def on_device(self, op: Instruction, device: int) -> Instruction:
         """Run `op` on whole values on one device; return its results, broadcast to all devices."""
         build = self.builder(op)
-        mine = build.constant(device, U32)
-        here = build.emit("compare", self.number(build), mine, direction="EQ")
+        here = build.compare(self.number(build), device, direction="EQ")
         operands = build.emit("tuple", *op.operands)
         take = self.channels.module.take
         chosen = build.emit(
@@ -288,16 +279,11 @@ def _gathered(part: Shape, given: Sharding, axis: int) -> Shape:
     return part.with_dim(axis, part.dims[axis] * given.tiles[axis])
 
 
-def between(build: Builder, x: Instruction, least: Instruction, limit: Instruction) -> Instruction:
+def between(build: Builder, x: Instruction, least: Operand, limit: Operand) -> Instruction:
     """Return where `x` is at least `least` and below `limit`."""
     return build.and_(
-        build.emit("compare", x, least, direction="GE"),
-        build.emit("compare", x, limit, direction="LT"),
+        build.compare(x, least, direction="GE"), build.compare(x, limit, direction="LT")
     )
-
-
-def _zero(build: Builder) -> Instruction:
-    return build.constant(0, S32)
 
 
 def _alone(op: Instruction) -> Computation:

@@ -27,7 +27,6 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.rule import RuleBuilder
-from ingot.passes.spmd.along import index_along, padded, sliced
 from ingot.passes.spmd.annotations import Known, is_resharded, replace_value
 from ingot.passes.spmd.factors import Factors, factors_of
 from ingot.passes.spmd.runs import is_box, is_link, is_movement, moved_axes, runs_of
@@ -205,7 +204,7 @@ class _Sweep:
         if value.opcode == "iota":
             along: int = value.attributes.iota_dimension
             return build.emit("iota", shape=wide, iota_dimension=along)
-        return padded(build, value, axis, (0, size - value.shape.static_dims[axis], 0))
+        return build.pad_along(value, axis, (0, size - value.shape.static_dims[axis], 0))
 
     def _resize(self, op: Instruction, along: _Along, like: _Padded) -> None:
         """Replace an op by one whose dimensions of a factor are as long as `like`."""
@@ -262,8 +261,8 @@ class _Sweep:
             size = op.operands[number].shape.static_dims[axis]
             if size == dims[axis]:
                 continue
-            index = index_along(build, dims, axis)
-            there = build.compare(index, build.full(size, index.shape), direction="LT")
+            index = build.index_along(dims, axis)
+            there = build.compare(index, size, direction="LT")
             fill = start or build.constant(0, wide.shape.dtype)
             found[number] = build.select(there, wide, build.broadcast_to(fill, dims, ()))
         return found
@@ -358,5 +357,5 @@ def _along(op: Instruction, value: Instruction, axis: int) -> Instruction:
     """Return the slice or pad of `value` that `op` is along one dimension."""
     build = RuleBuilder(op.computation, op.metadata)
     if op.opcode == "pad":
-        return padded(build, value, axis, op.attributes.padding[axis], op.operands[1])
-    return sliced(build, value, axis, op.attributes.slice[axis])
+        return build.pad_along(value, axis, op.attributes.padding[axis], op.operands[1])
+    return build.slice_along(value, axis, *op.attributes.slice[axis])

@@ -21,7 +21,6 @@ from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import ScatterAttributes
 from ingot.hlo.rewrite.rule import RuleBuilder
-from ingot.passes.spmd.along import index_along, padded
 from ingot.passes.spmd.annotations import Known, is_resharded, replace_value
 from ingot.passes.spmd.reshard import between
 from ingot.passes.spmd.sharding import Sharding
@@ -100,9 +99,9 @@ def _selected(op: Instruction, update: _Update, sharding: Sharding) -> Instructi
     inside: Instruction | None = None
     for axis in moved:
         begin, limit, size = update.spans[axis]
-        framed = padded(build, framed, axis, (begin, size - limit, 0), zero)
-        index = index_along(build, op.shape.static_dims, axis)
-        here = between(build, index, build.full(begin, index.shape), build.full(limit, index.shape))
+        framed = build.pad_along(framed, axis, (begin, size - limit, 0), zero)
+        index = build.index_along(op.shape.static_dims, axis)
+        here = between(build, index, begin, limit)
         inside = here if inside is None else build.and_(inside, here)
     if update.fold is not None:
         axes = tuple(range(op.shape.rank))

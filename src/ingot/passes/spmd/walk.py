@@ -21,14 +21,13 @@ from ingot.hlo.computation import Computation, reached
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.shape import Shape
-from ingot.passes.spmd.annotations import ANNOTATION
+from ingot.passes.spmd.annotations import ANNOTATION, is_resharded, target_of
 from ingot.passes.spmd.control import Control
 from ingot.passes.spmd.custom_partitioners import TARGET, find_partitioner, place_program
 from ingot.passes.spmd.division import Annotations, local_shape, local_shapes, whole_shape
-from ingot.passes.spmd.dynamic_slices import slice_parts, update_parts
 from ingot.passes.spmd.folds import fold_parts
 from ingot.passes.spmd.halos import convolve_parts, reduce_parts
-from ingot.passes.spmd.indexed import gather_parts, scatter_parts
+from ingot.passes.spmd.indexed import gather_parts, scatter_parts, slice_parts, update_parts
 from ingot.passes.spmd.reshard import Channels
 from ingot.passes.spmd.sharding import (
     Column,
@@ -51,13 +50,6 @@ _INSPECT = "InspectSharding"
 _PLACEMENT = "annotate_device_placement"
 
 
-def target_of(instruction: Instruction) -> str:
-    """Return the target of a custom call, "" for any other op."""
-    if instruction.opcode != "custom-call":
-        return ""
-    return instruction.attributes.custom_call_target
-
-
 _BEYOND_FACTORS = {
     "convolution": convolve_parts,
     "dynamic-slice": slice_parts,
@@ -67,7 +59,7 @@ _BEYOND_FACTORS = {
     "reduce-window": reduce_parts,
     "scatter": scatter_parts,
 }
-"""Ops that work on parts along dimensions that are no factors: `halos`, `indexed`."""
+"""Ops that work on parts along dimensions that are no factors: `halos`, `indexed`, `folds`."""
 MAX_NESTING = 12
 """Nested loops and branches: each is rehearsed and then rewritten, so the innermost 2^n times."""
 
@@ -91,14 +83,14 @@ class Walk(Values):
         self.arrivals: dict[str, Sharding] = {}
         self.calls: dict[str, Callable[[Instruction], None]] = {
             ANNOTATION: self.annotation,
-            _ENTER: self.enter,
-            _LEAVE: self.leave,
+            _ENTER: self.pass_border,
+            _LEAVE: self.pass_border,
             TARGET: self.custom,
-            _ON_PARTS: self.on_parts,
+            _ON_PARTS: self.sum_operands,  # Every device makes the call with its own parts.
             _INSPECT: self.inspect,
             _PLACEMENT: self.annotation,
             ALIKE: self.computation.remove,
-            ORDER: self.ordered,
+            ORDER: lambda call: None,  # Its operands are the parts already.
         }
 
     def run(
@@ -125,9 +117,7 @@ class Walk(Values):
             if user.opcode == "get-tuple-element":
                 self.computation.replace(user, found[int(user.attributes.index)])
             else:
-                for number, operand in enumerate(user.operands):
-                    if operand is parameter:
-                        self.computation.replace_operand(user, number, packed)
+                self.computation.replace_in(user, parameter, packed)
         if parameter.is_root:
             self.computation.set_root(packed)
         self.remove_unused(packed)
@@ -297,44 +287,29 @@ class Walk(Values):
         given = self.sharding(value)
         self.arrivals[call.name] = given.summed
         # Summands that the next annotation divides are summed there, part by part.
-        is_step = len(call.users) == 1 and target_of(next(iter(call.users))) == ANNOTATION
+        is_step = len(call.users) == 1 and all(map(is_resharded, call.users))
         wanted = self.evenly(wanted, call.shape)
         if wanted is not None and not (given.summands and is_step and not call.is_root):
             value = self.convert(value, wanted)
         self.computation.replace_all_uses(call, value)
         self.computation.remove(call)
 
-    def enter(self, call: Instruction) -> None:
-        """Make a part a value of code divided by hand, whole or divided in its manual subgroup.
+    def pass_border(self, call: Instruction) -> None:
+        """Make a part a value of code divided by hand, or one from there a divided value.
+
+        On either side it may be divided in its manual subgroup.
 
         Raises:
-            UnsupportedError: INGOT0360 if the part has another shape than the code takes.
+            UnsupportedError: INGOT0360 if the part has another shape than the other side takes.
         """
-        value = call.operands[0]
-        inner = self.evenly(self.read(call), call.shape) or self.whole
-        if local_shape(call.shape, inner).dims != value.shape.dims:
-            raise self.refuse(call, f"{value.shape} is not the part {call.shape} that it takes")
-        # Users of the operand see a global value.
-        made = self.computation.add("copy", [value], shape=value.shape)
-        self.note(made, inner)
-        self.set_subgroups(made, manual_subgroups(call.extra.get("sharding", "")))
-        self.computation.replace_all_uses(call, made)
-        self.computation.remove_dead(call)
-
-    def leave(self, call: Instruction) -> None:
-        """Make a part from code divided by hand a divided value.
-
-        Raises:
-            UnsupportedError: INGOT0360 if the part has another shape than the sharding gives.
-        """
-        text = call.extra.get("sharding", "")
+        (part,) = call.operands
         sharding = self.evenly(self.read(call), call.shape) or self.whole
-        operand = call.operands[0]
-        if local_shape(call.shape, sharding).dims != operand.shape.dims:
-            raise self.refuse(call, f"{operand.shape} is not its part of {call.shape}")
-        made = self.computation.add("copy", [operand], shape=operand.shape, metadata=call.metadata)
+        if local_shape(call.shape, sharding).dims != part.shape.dims:
+            raise self.refuse(call, f"{part.shape} is not its part of {call.shape}")
+        # Users of the operand see it as it is on their side.
+        made = self.computation.add("copy", [part], shape=part.shape, metadata=call.metadata)
         self.note(made, sharding)
-        self.set_subgroups(made, manual_subgroups(text))
+        self.set_subgroups(made, manual_subgroups(call.extra.get("sharding", "")))
         self.computation.replace_all_uses(call, made)
         self.computation.remove_dead(call)
 
@@ -370,13 +345,6 @@ class Walk(Values):
             asked = (config_text(call), self.sharding(call.operands[0]))
             self.channels.inspected.append(asked)
         self.computation.remove(call)
-
-    def ordered(self, call: Instruction) -> None:
-        """Keep a note about an order: its operands are the parts already."""
-
-    def on_parts(self, call: Instruction) -> None:
-        """Let every device make the call with its own parts."""
-        self.sum_operands(call)
 
     def placed(self, call: Instruction) -> None:
         """Run a custom call on the device that it names."""

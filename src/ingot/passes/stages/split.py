@@ -65,8 +65,8 @@ class _Item:
 class Block:
     """The items of one computation."""
 
-    items: list[_Item] = field(default_factory=fresh(list[_Item]))
-    made: dict[int, None] = field(default_factory=fresh(dict[int, None]))
+    items: list[_Item] = fresh(factory=list)
+    made: dict[int, None] = fresh(factory=dict)
 
     def add(self, lines: list[Line], uses: Iterable[int], makes: Iterable[int] = ()) -> None:
         """Add an item that uses slots, and fills others, which the block then owns."""
@@ -174,9 +174,9 @@ class _Scope:
 @mutable
 class _Splitter:
     name: str
-    stages: list[Module] = field(default_factory=fresh(list[Module]))
+    stages: list[Module] = fresh(factory=list)
     slots: Slots = field(default_factory=Slots)
-    errors: list[str] = field(default_factory=fresh(list[str]))
+    errors: list[str] = fresh(factory=list)
 
     def run(self, module: Module) -> Split:
         scope = _Scope({}, {})

@@ -78,10 +78,8 @@ class _Maker:
     name: str
     own: set[Instruction]
     builder: Builder = field(init=False)
-    copies: dict[Instruction, Instruction] = field(
-        default_factory=fresh(dict[Instruction, Instruction])
-    )
-    inputs: dict[Leaf, Instruction] = field(default_factory=fresh(dict[Leaf, Instruction]))
+    copies: dict[Instruction, Instruction] = fresh(factory=dict)
+    inputs: dict[Leaf, Instruction] = fresh(factory=dict)
 
     def __post_init__(self) -> None:
         self.builder = Builder(self.name)

@@ -122,19 +122,15 @@ def multiply_rows(of: Products, unit: Unit, number: i64, rhs: Pointer) -> None:
     block.rows = first_row(part, number + 1) - row
     block.a = rows_of(of, unit, number, block.rows)
     block.rest = of.columns
-    block.function = part.tall if number < part.tall_blocks else part.low
-    if of.packs:
-        block.function = part.tall_packing if number < part.tall_blocks else part.low_packing
+    kernels = Array[Pointer].at(part + of.kernels)
+    is_tall = i64(number < part.tall_blocks)
+    block.function = kernels[is_tall]
     for column in range(0, whole, of.columns):
         block.c = sums + column * of.bytes
         multiply_columns(of, unit, block, rhs, column)
     if whole < unit.columns:
         block.rest = unit.columns - whole
-        block.function = part.tall_rest if number < part.tall_blocks else part.low_rest
-        if of.packs:
-            block.function = (
-                part.tall_rest_packing if number < part.tall_blocks else part.low_rest_packing
-            )
+        block.function = kernels[2 + is_tall]
         block.c = sums + whole * of.bytes
         multiply_columns(of, unit, block, rhs, whole)
     finish(unit, sums, number, number + 1)

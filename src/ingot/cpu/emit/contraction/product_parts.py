@@ -57,6 +57,11 @@ class Products(Known):
         return replace(self, packs=True)
 
     @property
+    def kernels(self) -> int:
+        """Bytes of a `Part` before the micro-kernels: low, tall, then those of the rest."""
+        return Part.c_layout.offset("low_packing" if self.packs else "low")
+
+    @property
     def cell(self) -> Type:
         """The type of a sum and of a packed element."""
         return cell_type(self.variant.element)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of the image's rows that a unit reads, where its windows meet padding."""
+"""Rows that a unit of a convolution copies: of the image at its padding, of taps to panels."""
 
 from __future__ import annotations
 
@@ -110,4 +110,22 @@ def _emit_pixels(
 @vectors(_emit_pixels)
 def copy_pixels(of: Elements, copy: RowCopy, target: Pointer, source: Pointer) -> None:
     """Copy the channels of a row's pixels one by one."""
+    ...
+
+
+def _emit_pack(
+    f: FunctionBuilder, of: Elements, target: Value, source: Value, count: Value
+) -> None:
+    for number in range(of.vectors):
+        first = number * of.lanes
+        mask = lane_mask(f, f.isub(count, first), of.lanes)
+        assert mask is not None, "vectors have lanes"
+        address = f.gep(source, first, of.type, inbounds=False)
+        value = f.masked_load(of.vector, address, mask)
+        f.store(value, f.gep(target, first, of.type), of.bytes)
+
+
+@vectors(_emit_pack)
+def pack_row(of: Elements, target: Pointer, source: Pointer, count: i64) -> None:
+    """Fill a row of a panel: elements from the `count`-th on are zero."""
     ...

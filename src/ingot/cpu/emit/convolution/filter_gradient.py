@@ -10,8 +10,7 @@ Invariant: a unit writes its own elements of the result and nothing else.
 
 from __future__ import annotations
 
-from ingot.cpu.emit.convolution.copied_rows import RowCopy, copy_rows
-from ingot.cpu.emit.convolution.packed_rows import pack_row
+from ingot.cpu.emit.convolution.copied_rows import RowCopy, copy_rows, pack_row
 from ingot.cpu.emit.driver_records import DriverStart, Elements, SegmentedKernel, first_row
 from ingot.kernel.convolution.filter_gradient import MAX_LINES, FilterGradientNumbers
 from ingot.native.functions import inlined, native

@@ -20,7 +20,7 @@ from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase
 from ingot.cpu.emit.template import Template
 from ingot.kernel.generic.box_copies import MIN_BITS, OUTER, Box, BoxCopies
-from ingot.kernel.schedule.copies import LONG_BYTES
+from ingot.kernel.schedule.piece_loops import LONG_BYTES
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import Type, vector

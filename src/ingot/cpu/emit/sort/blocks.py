@@ -21,8 +21,15 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
-from ingot.cpu.emit.sort.record_arrays import Range, Record, store_words, words_of
-from ingot.cpu.emit.sort.records import RecordRegisters, Records, Words
+from ingot.cpu.emit.sort.records import (
+    Range,
+    Record,
+    RecordRegisters,
+    Records,
+    Words,
+    store_words,
+    words_of,
+)
 from ingot.kernel.sort.network import batcher
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder

@@ -106,16 +106,6 @@ class KeyedSort(Known):
         return record_type(self.variant)
 
     @property
-    def word_bytes(self) -> int:
-        """Bytes of a word of a record."""
-        return self.type.bytes
-
-    @property
-    def words(self) -> int:
-        """Words of a record."""
-        return self.type.words
-
-    @property
     def num_operands(self) -> int:
         """The operands."""
         return len(self.variant.elements)
@@ -126,16 +116,6 @@ class KeyedSort(Known):
         return self.variant.record is RecordKind.PAIR
 
     @property
-    def is_key(self) -> bool:
-        """Whether records are keys alone."""
-        return self.variant.record.is_key
-
-    @property
-    def gives_back(self) -> bool:
-        """Whether elements follow from their keys, but for `shared_keys`."""
-        return self.variant.gives_back
-
-    @property
     def num_shared(self) -> int:
         """How many keys several different elements share."""
         return len(self.variant.shared_keys)
@@ -143,4 +123,4 @@ class KeyedSort(Known):
     @property
     def finds_lost(self) -> bool:
         """Whether records may lose an element: they are keys, some of which are shared."""
-        return self.is_key and self.num_shared > 0
+        return self.variant.record.is_key and self.num_shared > 0

@@ -24,7 +24,7 @@ from ingot.cpu.emit.sort.keyed_vectors import (
     write_element,
     write_elements,
 )
-from ingot.cpu.emit.sort.record_arrays import read_word
+from ingot.cpu.emit.sort.records import read_word
 from ingot.native.functions import inlined, native
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer
@@ -45,7 +45,7 @@ def begin(of: KeyedSort, row: Row, env: Pointer, area: i64) -> None:
     row.env = env
     row.numbers = numbers
     row.distance = numbers.area
-    size = numbers.area * of.words
+    size = numbers.area * of.type.words
     arrays = i64(1) if is_in_result(of, numbers) else 2
     row.here = scratch + area * arrays * size
     row.spare = row.here + size
@@ -69,7 +69,7 @@ def go_to(of: KeyedSort, row: Row, number: i64) -> None:
     row.start = number // inner * (numbers.length * inner) + number % inner
     if is_in_result(of, numbers):
         result = Array[Pointer].at(row.env)[of.num_operands]
-        row.there = result + row.start * of.word_bytes
+        row.there = result + row.start * of.type.bytes
         row.target = row.there
 
 
@@ -121,7 +121,7 @@ def flags_of(row: Row) -> Array[i64]:
 @native
 def write_row(of: KeyedSort, row: Row, low: i64, high: i64) -> None:
     """Write the elements of the records low..high to the results."""
-    if of.is_key:
+    if of.variant.record.is_key:
         write_keys(of, row, low, high)
     elif of.is_pair:
         write_pairs(of, row.env, row, low, high)
@@ -156,7 +156,7 @@ def write_words(of: KeyedSort, env: Pointer, row: Row, low: i64, high: i64) -> N
         word = words[index]
         source = start + (word & 0xFFFFFFFF) * inner
         where = start + index * inner
-        if of.gives_back:
+        if of.variant.gives_back:
             write_element(of, env, where, word >> 32)
             if unlikely(is_shared(of, word >> 32)):
                 copy_first(of, env, source, where)
@@ -191,8 +191,8 @@ def replace_keys(of: KeyedSort, row: Row, low: i64, high: i64) -> None:
     """Make elements of keys where these lie, which is in the result."""
     whole = low + max(high - low, 0) // of.lanes * of.lanes
     for index in range(low, whole, of.lanes):
-        replace_all(of, row.target + index * of.word_bytes)
-    replace_few(of, row.target + whole * of.word_bytes, high - whole)
+        replace_all(of, row.target + index * of.type.bytes)
+    replace_few(of, row.target + whole * of.type.bytes, high - whole)
 
 
 @native

@@ -18,7 +18,7 @@ from ingot.cpu.emit.sort.keyed_row import COUNTS, FRONTS, KeyedSort, Numbers, Ro
 from ingot.cpu.emit.sort.keyed_rows import begin, go_to, numbers_of, read_row, write_row
 from ingot.cpu.emit.sort.keyed_vectors import key_at
 from ingot.cpu.emit.sort.quicksort import Splitters
-from ingot.cpu.emit.sort.record_arrays import (
+from ingot.cpu.emit.sort.records import (
     Range,
     Record,
     read_record,
@@ -85,8 +85,8 @@ def arrange_part(of: KeyedSort, env: Pointer, chunk: i64) -> None:
     read_row(of, row, low, high)
     given = Range.on_stack()
     set_range(row, given, high - low)
-    given.data = row.here + low * of.word_bytes
-    given.other = row.there + low * of.word_bytes
+    given.data = row.here + low * of.type.bytes
+    given.other = row.there + low * of.type.bytes
     given.target = given.data
     by = Splitters.on_stack()
     by.words = words
@@ -108,7 +108,7 @@ def sort_samples(of: KeyedSort, row: Row, samples: Pointer) -> None:
         mixed = (number * 0x9E3779B1) & 0xFFFFFFFF
         index = number * stretch + ((mixed * stretch) >> 32)
         key = key_at(of, row.env, row.start + index * numbers.inner)
-        word = key if of.is_key or of.is_pair else (key << 32) | index
+        word = key if of.variant.record.is_key or of.is_pair else (key << 32) | index
         write_word(of.type, samples, number, word)
         if of.is_pair:
             write_word(of.type, samples + SAMPLE_BYTES, number, index)
@@ -129,7 +129,7 @@ def choose(of: KeyedSort, to: Pointer, samples: Pointer, parts: i64, halves: i64
         write_word(of.type, to, number, read_word(of.type, samples, index))
         if of.is_pair:
             position = read_word(of.type, samples + SAMPLE_BYTES, index)
-            write_word(of.type, to + halves * MAX_PARTS * of.word_bytes, number, position)
+            write_word(of.type, to + halves * MAX_PARTS * of.type.bytes, number, position)
 
 
 @native
@@ -139,7 +139,7 @@ def collect_bucket(of: KeyedSort, env: Pointer, chunk: i64) -> None:
     bucket = begin_piece(of, row, env, chunk)
     numbers = row.numbers
     pivot = Record.on_stack()
-    read_record(of.type, pivot, row.tables, 2 * bucket, 2 * MAX_PARTS * of.word_bytes)
+    read_record(of.type, pivot, row.tables, 2 * bucket, 2 * MAX_PARTS * of.type.bytes)
     given = Range.on_stack()
     bounds = Bounds.on_stack()
     find_bounds(row, bucket, bounds)
@@ -149,9 +149,9 @@ def collect_bucket(of: KeyedSort, env: Pointer, chunk: i64) -> None:
         start = part * numbers.part + records_before(counts_of(row, part), bucket)
         count = counts_of(row, part)[bucket]
         set_range(row, given, count)
-        given.data = row.here + start * of.word_bytes
-        to = row.there + front * of.word_bytes
-        before = numbers.partition(given, to, row.there + back * of.word_bytes, pivot)
+        given.data = row.here + start * of.type.bytes
+        to = row.there + front * of.type.bytes
+        before = numbers.partition(given, to, row.there + back * of.type.bytes, pivot)
         front += before
         back -= count - before
     row.tables[FRONTS + bucket] = front
@@ -169,9 +169,9 @@ def sort_half(of: KeyedSort, env: Pointer, chunk: i64) -> None:
     high = middle if chunk % 2 == 0 else bounds.last
     given = Range.on_stack()
     set_range(row, given, high - low)
-    given.data = row.there + low * of.word_bytes
-    given.other = row.here + low * of.word_bytes
-    given.target = row.target + low * of.word_bytes
+    given.data = row.there + low * of.type.bytes
+    given.other = row.here + low * of.type.bytes
+    given.target = row.target + low * of.type.bytes
     row.numbers.sort(given)
     write_row(of, row, low, high)
 

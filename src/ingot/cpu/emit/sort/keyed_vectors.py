@@ -11,7 +11,7 @@ from functools import reduce
 
 from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.sort.keyed_row import KeyedSort, Row
-from ingot.cpu.emit.sort.selection_keys import in_signed_order
+from ingot.cpu.emit.sort.selection_vectors import in_signed_order
 from ingot.emit.values.types import memory_type, widen
 from ingot.emit.values.values import ValueEmitter, combine
 from ingot.hlo.dtype import BF16, PRED, DType
@@ -120,7 +120,7 @@ def _emit_records(
     wide = elements.elements(where)
     keys = elements.keys(wide)
     words = [keys]
-    if not of.is_key:
+    if not of.variant.record.is_key:
         positions = f.splat(index, lanes)
         if lanes > 1:
             positions = f.add(positions, f.const(positions.type, list(range(lanes))))
@@ -128,7 +128,7 @@ def _emit_records(
         words = [keys, positions] if of.is_pair else [f.or_(above, positions)]
     for number, word in enumerate(words):
         array = f.gep(here, f.imul(distance, number))
-        f.store(word, f.gep(array, index, elements.word), of.word_bytes)
+        f.store(word, f.gep(array, index, elements.word), of.type.bytes)
     if not of.finds_lost:
         return f.as_condition(False)
     differs = f.icmp("ne", keys, elements.own_keys(wide))
@@ -171,7 +171,7 @@ def _emit_elements(
 ) -> None:
     elements = _Elements(f, of, Row.c_layout.load(f, row, "env"))
     keys = f.gep(Row.c_layout.load(f, row, "target"), index, elements.word)
-    held = f.load(vector(elements.word, of.lanes), keys, of.word_bytes)
+    held = f.load(vector(elements.word, of.lanes), keys, of.type.bytes)
     elements.store(elements.memory_of(held), where)
 
 
@@ -197,8 +197,8 @@ def _emit_replaced(f: FunctionBuilder, of: KeyedSort, keys: Value, count: Value)
     elements, lanes = _Elements(f, of, keys), of.lanes
     wide = vector(elements.word, lanes)
     mask = f.icmp("slt", f.const(vector(lt.I64, lanes), list(range(lanes))), f.splat(count, lanes))
-    held = f.masked_load(wide, keys, mask, align=of.word_bytes)
-    f.masked_store(elements.memory_of(held), keys, mask, of.word_bytes)
+    held = f.masked_load(wide, keys, mask, align=of.type.bytes)
+    f.masked_store(elements.memory_of(held), keys, mask, of.type.bytes)
 
 
 @vectors(_emit_replaced)
@@ -209,8 +209,8 @@ def replace_few(of: KeyedSort, keys: Pointer, count: i64) -> None:
 
 def _emit_all_replaced(f: FunctionBuilder, of: KeyedSort, keys: Value) -> None:
     elements = _Elements(f, of, keys)
-    held = f.load(vector(elements.word, of.lanes), keys, of.word_bytes)
-    f.store(elements.memory_of(held), keys, of.word_bytes)
+    held = f.load(vector(elements.word, of.lanes), keys, of.type.bytes)
+    f.store(elements.memory_of(held), keys, of.type.bytes)
 
 
 @vectors(_emit_all_replaced)

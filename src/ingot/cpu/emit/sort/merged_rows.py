@@ -17,8 +17,18 @@ from collections.abc import Callable, Iterator
 from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.driver_records import driver_template
 from ingot.cpu.emit.kernel_abi import Phase
-from ingot.cpu.emit.sort.compared_elements import Compared, element, read_element, write_element
-from ingot.cpu.emit.sort.merge_sort import Runs, Split, go_on, merge, sort, times_merged
+from ingot.cpu.emit.sort.merge_sort import (
+    Compared,
+    Runs,
+    Split,
+    element,
+    go_on,
+    merge,
+    read_element,
+    sort,
+    times_merged,
+    write_element,
+)
 from ingot.cpu.emit.template import Template
 from ingot.kernel.sort.sort import LEVELS, SortNumbers, SortSchedule
 from ingot.native.functions import inlined, native

@@ -17,8 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from ingot.cpu.emit.sort.record_arrays import Range, Record, words_of
-from ingot.cpu.emit.sort.records import RecordRegisters, Records, Words
+from ingot.cpu.emit.sort.records import Range, Record, RecordRegisters, Records, Words, words_of
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.index import Index

@@ -22,8 +22,15 @@ from collections.abc import Callable
 
 from ingot.cpu.emit.sort.blocks import fill, find_median, sort_few
 from ingot.cpu.emit.sort.partition import move_records
-from ingot.cpu.emit.sort.record_arrays import Range, Record, copy_records, is_before, read_record
-from ingot.cpu.emit.sort.records import RecordRegisters, RecordType
+from ingot.cpu.emit.sort.records import (
+    Range,
+    Record,
+    RecordRegisters,
+    RecordType,
+    copy_records,
+    is_before,
+    read_record,
+)
 from ingot.cpu.emit.template import Template
 from ingot.kernel.sort.sort import MAX_PARTS
 from ingot.llvm.builder import ModuleBuilder

@@ -4,8 +4,8 @@
 An element and its index make one 64-bit *candidate*, whose signed order is that of the result: the
 element's key is the upper half, the complement of its index the lower, so of equal elements the
 first is greatest and no two candidates are equal. A row is read in blocks; elements that beat the
-k-th best so far join the candidates. When their room is full, the best k are kept (`best`). For a
-small k and a short row, each is the greatest of the candidates below the one before.
+k-th best so far join the candidates. When their room is full, the best k are kept (`keep_best`).
+For a small k and a short row, each is the greatest of the candidates below the one before.
 
 Invariant: a candidate is dropped only if it is less than k others that are kept.
 """
@@ -13,15 +13,15 @@ Invariant: a candidate is dropped only if it is less than k others that are kept
 from __future__ import annotations
 
 from ingot.cpu.emit.driver_records import driver_template
-from ingot.cpu.emit.sort.best import WORST, keep_best
-from ingot.cpu.emit.sort.compared_elements import Compared
-from ingot.cpu.emit.sort.merge_sort import sort
+from ingot.cpu.emit.sort.merge_sort import Compared, sort
 from ingot.cpu.emit.sort.selection_vectors import (
+    WORST,
     Selection,
     fill_candidates,
     find_hits,
     find_last_hits,
     greatest_below,
+    keep_best,
     list_keys,
     write_element,
 )

@@ -8,7 +8,6 @@ copy removes these joins. Each version is made once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
 from itertools import count
 
 from ingot.hlo.builder import Builder
@@ -39,12 +38,8 @@ class Versions:
 
     module: Module
     split: Split
-    _made: dict[tuple[Computation, str], Computation] = field(
-        default_factory=fresh(dict[tuple[Computation, str], Computation])
-    )
-    _separated: dict[Computation, list[Computation] | None] = field(
-        default_factory=fresh(dict[Computation, "list[Computation] | None"])
-    )
+    _made: dict[tuple[Computation, str], Computation] = fresh(factory=dict)
+    _separated: dict[Computation, list[Computation] | None] = fresh(factory=dict)
 
     def _once(self, source: Computation, kind: str, make: Callable[[], Computation]) -> Computation:
         found = self._made.get((source, kind))

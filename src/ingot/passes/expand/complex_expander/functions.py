@@ -332,26 +332,12 @@ def clamp(low: Complex, z: Complex, high: Complex) -> Complex:
     return minimum(maximum(z, low), high)
 
 
+_FUNCTIONS = (
+    *(acos, acosh, asin, asinh, atanh, cosh, cosine, exponential, exponential_minus_one, log),
+    *(log_plus_one, logistic, rsqrt, sign, sine, sinh, sqrt, tan, tanh),
+)
 UNARY: Mapping[str, Callable[[Complex], Complex]] = {
-    "acos": acos,
-    "acosh": acosh,
-    "asin": asin,
-    "asinh": asinh,
-    "atanh": atanh,
-    "cosh": cosh,
-    "cosine": cosine,
-    "exponential": exponential,
-    "exponential-minus-one": exponential_minus_one,
-    "log": log,
-    "log-plus-one": log_plus_one,
-    "logistic": logistic,
-    "rsqrt": rsqrt,
-    "sign": sign,
-    "sine": sine,
-    "sinh": sinh,
-    "sqrt": sqrt,
-    "tan": tan,
-    "tanh": tanh,
+    function.__name__.replace("_", "-"): function for function in _FUNCTIONS
 }
 BINARY: Mapping[str, Callable[[Complex, Complex], Complex]] = {
     "atan2": atan2,

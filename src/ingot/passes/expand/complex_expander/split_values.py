@@ -15,7 +15,6 @@ Invariant: `parts` and `whole` add instructions and change none.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 from typing import NamedTuple
 
 from ingot.hlo.builder import Builder
@@ -79,12 +78,10 @@ class SplitValues:
     """
 
     computation: Computation
-    superseded: set[Instruction] = field(default_factory=fresh(set[Instruction]))
-    _known: dict[Instruction, SplitValue] = field(
-        default_factory=fresh(dict[Instruction, SplitValue])
-    )
-    _parts: dict[Instruction, Pair] = field(default_factory=fresh(dict[Instruction, Pair]))
-    _wholes: dict[Pair, Instruction] = field(default_factory=fresh(dict[Pair, Instruction]))
+    superseded: set[Instruction] = fresh(factory=set)
+    _known: dict[Instruction, SplitValue] = fresh(factory=dict)
+    _parts: dict[Instruction, Pair] = fresh(factory=dict)
+    _wholes: dict[Pair, Instruction] = fresh(factory=dict)
 
     def of(self, instruction: Instruction) -> SplitValue:
         """Return what stands for an instruction of the program as it was."""

@@ -73,16 +73,12 @@ class Tables:
     """The objects that handles stand for; `tables()` is the process's only one."""
 
     numbers: Any = field(default_factory=lambda: count(1))
-    errors: dict[int, tuple[int, bytes]] = field(
-        default_factory=fresh(dict[int, tuple[int, bytes]])
-    )
-    futures: dict[int, Future] = field(default_factory=fresh(dict[int, Future]))
-    states: dict[tuple[int, int], int] = field(default_factory=fresh(dict[tuple[int, int], int]))
-    types: dict[str, int] = field(default_factory=fresh(dict[str, int]))
-    deleters: dict[int, int] = field(default_factory=fresh(dict[int, int]))
-    state_types: dict[tuple[int, int], int] = field(
-        default_factory=fresh(dict[tuple[int, int], int])
-    )
+    errors: dict[int, tuple[int, bytes]] = fresh(factory=dict)
+    futures: dict[int, Future] = fresh(factory=dict)
+    states: dict[tuple[int, int], int] = fresh(factory=dict)
+    types: dict[str, int] = fresh(factory=dict)
+    deleters: dict[int, int] = fresh(factory=dict)
+    state_types: dict[tuple[int, int], int] = fresh(factory=dict)
 
     def error(self, code: str, message: str) -> int:
         """Return the handle of a new error."""

@@ -13,7 +13,6 @@ called with leading dimensions of at least 1, as it demands of empty matrices to
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
 
 from ingot.hlo.shape import Shape
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
@@ -65,8 +64,8 @@ class Adapter:
     attributes: dict[str, Attribute]
     runtime: Value
     arrays: dict[str, Argument]
-    slots: dict[str, Value] = field(default_factory=fresh(dict[str, Value]))
-    scratch: dict[str, Value] = field(default_factory=fresh(dict[str, Value]))
+    slots: dict[str, Value] = fresh(factory=dict)
+    scratch: dict[str, Value] = fresh(factory=dict)
 
     @property
     def words(self) -> list[str]:

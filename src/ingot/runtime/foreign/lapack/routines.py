@@ -21,8 +21,6 @@ Source: jaxlib/cpu/lapack_kernels.cc, jax/_src/lax/linalg.py (0.10.2).
 
 from __future__ import annotations
 
-from dataclasses import field
-
 from ingot.support.records import fresh, record
 
 
@@ -69,9 +67,9 @@ class Routine:
     scratch: str = ""
     complex_scratch: str = ""
     finite: str = ""
-    unused: dict[str, str] = field(default_factory=fresh(dict[str, str]))
+    unused: dict[str, str] = fresh(factory=dict)
     unpack: tuple[tuple[str, str], ...] = ()
-    refuses: dict[str, str] = field(default_factory=fresh(dict[str, str]))
+    refuses: dict[str, str] = fresh(factory=dict)
     workspace: str = ""
     complex_workspace: str = ""
     is_blas: bool = False
