@@ -119,7 +119,7 @@ def _shifted_sum(
     axes = [2 + pixels.index(str(number)) for number, _ in enumerate(sizes)]
     for axis, (one, _, _) in zip(axes, sizes, strict=True):
         edges[axis] = (one.low, one.high, 0)
-    padded = build.pad(products, build.constant(0, products.shape.dtype), padding=tuple(edges))
+    padded = build.pad(products, 0, padding=tuple(edges))
     total: Instruction | None = None
     for tap, elements in enumerate(product(*(range(one.size) for one, _, _ in sizes))):
         boxes[0] = (tap, tap + 1, 1)
