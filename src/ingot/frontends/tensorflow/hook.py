@@ -26,7 +26,7 @@ from ingot.frontends.tensorflow.compiler import (
     compiler_for,
     preload,
 )
-from ingot.frontends.tensorflow.compiler_ir import get_compiler_ir
+from ingot.frontends.tensorflow.compiler_ir import get_compiler_ir, ir_of_concrete_function
 from ingot.frontends.tensorflow.errors import keep_own_text
 from ingot.frontends.tensorflow.fast_call import FastCalls
 from ingot.frontends.tensorflow.gradients import (
@@ -188,6 +188,7 @@ def _replace_all(compiler: Compiler, strict: bool) -> None:
     replace(atomic_function, "InterpolateRuntimeError.interpolate", keep_own_text)
     replace(traceback_utils, "_EXCLUDED_PATHS", quiet)
     replace(polymorphic_function, "Function.experimental_get_compiler_ir", get_compiler_ir)
+    replace(context, "Context.get_compiler_ir", ir_of_concrete_function)
     replace(saved_model_save, "_build_meta_graph", _saved_originals)
     replace(ops, "Graph._add_function", _with_inner)
     replace(ops, "Graph._as_graph_def", _exported_originals)
