@@ -182,6 +182,8 @@ def _replace_all(compiler: Compiler, strict: bool) -> None:
     replace(gen_list_ops, "tensor_list_element_shape", known_element_shape)
     replace(concrete_function, "ConcreteFunction._call_flat", calls.concrete_call)
     replace(concrete_function, "ConcreteFunction.__call__", calls.concrete_function_call)
+    for name in ("set_external_captures", "replace_capture_with_deferred_capture"):
+        replace(concrete_function, f"ConcreteFunction.{name}", calls.changed_captures)
     replace(polymorphic_function, "Function.__call__", calls.function_call)
     replace(polymorphic_function, "Function._initialize", _with_created_variables)
     replace(atomic_function, "AtomicFunction.call_flat", _one_op_call)
