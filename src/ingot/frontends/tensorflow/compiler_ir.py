@@ -11,6 +11,7 @@ Writers of formats (`ir_forms`) are imported when somebody asks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, cast
 
 from ingot.client.options import Stage
@@ -18,11 +19,21 @@ from ingot.frontends.tensorflow.compiler import FunctionCompiler, compile_with_i
 from ingot.frontends.tensorflow.errors import status_error, status_of
 from ingot.frontends.tensorflow.launch import Compiled, Launch
 from ingot.frontends.tensorflow.launch_writer import Program
-from ingot.frontends.tensorflow.replacement import Replacement, live_replacements
-from ingot.frontends.tensorflow.specialisation import CallArguments, Sizes
+from ingot.frontends.tensorflow.modules import dtypes, function_type_utils, nest, tensorflow
+from ingot.frontends.tensorflow.replacement import (
+    Replacement,
+    live_replacement,
+    live_replacements,
+)
+from ingot.frontends.tensorflow.specialisation import CallArguments, Reader, Reason, Sizes
 from ingot.hlo.module import Module
+from ingot.hlo.opset.structural import IndexAttributes
 from ingot.support.diagnostics import ExecutionError
 
+Inputs = tuple[Any, ...]
+"""Tensors or TensorSpecs for the inputs of a function, or nothing where they are not known."""
+
+_HANDLES = (dtypes.resource, dtypes.variant)
 STAGES: dict[str, Stage] = {"hlo": "hlo_before", "optimized_hlo": "hlo"}
 """TensorFlow's stage -> `Executable.as_text`'s."""
 
@@ -78,9 +89,59 @@ def get_compiler_ir(original: Any) -> Any:
         )
         if replacement is None:
             return original(function, *args, **kwargs)
-        return _generator(replacement)
+        return _generator(replacement, _given(concrete, args, kwargs))
 
     return experimental_get_compiler_ir
+
+
+def ir_of_concrete_function(original: Any) -> Any:
+    """Return the `Context.get_compiler_ir` that knows of Ingot's functions."""
+
+    def get_compiler_ir(
+        runtime: Any,
+        device_name: Any,
+        platform_name: Any,
+        function_name: Any,
+        flat_args: Any,
+        captured_inputs: Any,
+        stage: str = "hlo",
+    ) -> bytes:
+        name = function_name.decode() if isinstance(function_name, bytes) else function_name
+        replacement = live_replacement(name)
+        if replacement is None:
+            return original(
+                runtime,
+                device_name,
+                platform_name,
+                function_name,
+                flat_args,
+                captured_inputs,
+                stage,
+            )
+        made = _generator(replacement, (*flat_args, *captured_inputs))(stage)
+        return made.encode() if isinstance(made, str) else made
+
+    return get_compiler_ir
+
+
+def _given(concrete: Any, args: Any, kwargs: Any) -> Inputs:
+    """Return what stands for the inputs of a function: tensors, or nothing where specs are given.
+
+    Raises:
+        TypeError: a tensor is symbolic, and what it holds may decide what is compiled.
+    """
+    if any(isinstance(item, tensorflow.TensorSpec) for item in nest.flatten((args, kwargs))):
+        return ()
+    kind = concrete.function_type
+    bound = function_type_utils.canonicalize_function_inputs(args, kwargs, kind)
+    given = (*kind.unpack_inputs(bound), *concrete.captured_inputs)
+    symbolic = next((item for item in given if not hasattr(item, "numpy")), None)
+    if symbolic is not None:
+        raise TypeError(
+            f"experimental_get_compiler_ir takes eager tensors, and {symbolic} has no value: "
+            "call it outside of a tf.function"
+        )
+    return given
 
 
 def executables_of(concrete: Any) -> list[Compiled]:
@@ -91,10 +152,10 @@ def executables_of(concrete: Any) -> list[Compiled]:
     replacement: Replacement | None = getattr(
         concrete._inference_function, "ingot_replacement", None
     )
-    return [] if replacement is None else [_compiled(item) for item in replacement.programs]
+    return [] if replacement is None else [_compiled(item, ()) for item in replacement.programs]
 
 
-def _generator(replacement: Replacement) -> Callable[..., str | bytes]:
+def _generator(replacement: Replacement, inputs: Inputs) -> Callable[..., str | bytes]:
     def compiler_ir(
         stage: str = "hlo", device_name: str | None = None, platform_name: str | None = None
     ) -> str | bytes:
@@ -104,10 +165,12 @@ def _generator(replacement: Replacement) -> Callable[..., str | bytes]:
 
         del device_name, platform_name  # there is one target, this machine's CPU
         programs = replacement.programs
+        # A part of a function has other inputs than the function.
+        given = () if replacement.is_cut else inputs
         if stage not in FORMS:
-            return "\n\n".join(_text(item, stage) for item in programs)
+            return "\n\n".join(_text(item, stage, given) for item in programs)
         source, form = FORMS[stage]
-        made = [form(parse(_text(item, source))) for item in programs]
+        made = [form(parse(_text(item, source, given))) for item in programs]
         if len(made) == 1:
             return made[0]
         texts = [item for item in made if isinstance(item, str)]
@@ -121,44 +184,102 @@ def _generator(replacement: Replacement) -> Callable[..., str | bytes]:
     return compiler_ir
 
 
-def _text(program: Program, stage: str) -> str:
+def _text(program: Program, stage: str, inputs: Inputs) -> str:
     """Return a program's code; HLO as XLA prints it for TensorFlow, with the operands' shapes."""
-    if stage == "hlo" and not program.launch.variants:
-        from ingot.formats.hlo_text import print_module
+    from ingot.formats.hlo_text import parse, print_module
 
-        return print_module(_lowered(program), with_operand_shapes=True)
-    # A name that is no stage is refused there, with those that are.
-    name = cast("Stage", STAGES.get(stage, stage))
-    return _compiled(program).as_text(name, operand_shapes=True)
+    if stage == "hlo" and (inputs or not program.launch.variants):
+        module = _lowered(program, inputs)
+    else:
+        # A name that is no stage is refused there, with those that are.
+        name = cast("Stage", STAGES.get(stage, stage))
+        text = _compiled(program, inputs).as_text(name, operand_shapes=True)
+        if stage not in STAGES or len(program.binding.results) != 1 or not _is_module(text):
+            return text
+        module = parse(text)
+    return print_module(_without_tuple(module, stage), with_operand_shapes=True)
 
 
-def _lowered(program: Program) -> Module:
-    """Return the HLO of a program that was never compiled."""
+def _is_module(text: str) -> bool:
+    """Whether it is one module: a program in stages is several."""
+    return text.startswith("HloModule") and "\nHloModule" not in text
+
+
+def _without_tuple(module: Module, stage: str) -> Module:
+    """Return a module whose single result is in no tuple, as XLA compiles for TensorFlow."""
+    entry, root = module.entry, module.entry.root
+    if root.opcode != "tuple" or len(root.operands) != 1:
+        return module
+    (result,) = root.operands
+    if stage == "hlo":
+        result = entry.add("get-tuple-element", (root,), IndexAttributes(0))
+    entry.set_root(result)
+    if stage != "hlo":
+        entry.remove(root)
+        order = module.schedule.get(entry, [])
+        module.schedule[entry] = [item for item in order if item is not root]
+    module.aliases = tuple(replace(item, output=item.output[1:]) for item in module.aliases)
+    return module
+
+
+def _lowered(program: Program, inputs: Inputs) -> Module:
+    """Return the HLO of a program for the sizes of some inputs, or for all; nothing is compiled."""
     compiler = FunctionCompiler(program.function, program.binding, compile_with_ingot)
+    exact = Reason("size of the inputs that the code is asked for") if inputs else None
+    sizes, read = _sizes(program, inputs), _reader(program, inputs)
+    # What no value is known of may be any: sizes that follow from it are computed.
+    is_open = not any(hasattr(item, "numpy") for item in inputs)
+    varying = frozenset(range(len(sizes) if is_open else 0))
     try:
-        return compiler.lower(CallArguments(_any_sizes(program)))
+        return compiler.lower(CallArguments(sizes, read, exact, varying=varying))
     except Exception as error:
         raise status_error(*status_of(error, program.function.name)) from error
 
 
-def _compiled(program: Program) -> Compiled:
-    """Return an executable of a program, compiling it if it never ran."""
+def _compiled(program: Program, inputs: Inputs) -> Compiled:
+    """Return the executable of a program for some inputs, or the latest; it is made if need be."""
     launch = program.launch
-    if not launch.variants:
-        report = launch.compile_for(_any_sizes(program))
-        if report is not None:
-            raise status_error(*report)
-    return launch.variants[-1][0]
+    if launch.variants and not inputs:
+        return launch.variants[-1][0]
+    sizes, read = _sizes(program, inputs), _reader(program, inputs)
+    report = launch.compile_for(sizes, read)
+    if report is not None:
+        raise status_error(*report)
+    return launch.find(sizes, read)[0]
 
 
-def _any_sizes(program: Program) -> Sizes:
-    """Return sizes that the function takes; any number stands for a size that stays symbolic."""
-    inputs = program.function.inputs
-    shapes = [item.shape_of(inputs[item.input]) for item in program.binding.parameters]
-    known = [shape for shape in shapes if shape is not None]
-    if len(known) != len(shapes):
-        raise ExecutionError(
-            "the ranks of the function's inputs are not known",
-            hint="call the function once, then ask for its code",
-        )
-    return tuple(tuple(1 if size is None else size for size in shape) for shape in known)
+def _sizes(program: Program, inputs: Inputs) -> Sizes:
+    """Return the sizes of a program's parameters; any number stands for one that is not known."""
+    found: list[tuple[int, ...]] = []
+    for item in program.binding.parameters:
+        shape = item.shape_of(program.function.inputs[item.input])
+        given = inputs[item.input] if item.input < len(inputs) else None
+        if given is not None and not item.is_lengths and given.shape.rank is not None:
+            shape = tuple(given.shape) if given.dtype not in _HANDLES else shape
+        if shape is None:
+            raise ExecutionError(
+                "the ranks of the function's inputs are not known",
+                hint="call the function once, then ask for its code",
+            )
+        found.append(tuple(1 if size is None else size for size in shape))
+    return tuple(found)
+
+
+def _reader(program: Program, inputs: Inputs) -> Reader | None:
+    """Return what reads the values of a program's parameters."""
+
+    def read(parameter: int, count: int) -> bytes | None:
+        item = program.binding.parameters[parameter]
+        given = inputs[item.input] if item.input < len(inputs) else None
+        if given is not None and given.dtype == dtypes.resource:
+            handle = program.function.inputs[item.input].handle
+            assert handle is not None, "a parameter is a variable's value"
+            given = tensorflow.raw_ops.ReadVariableOp(
+                resource=given, dtype=dtypes.as_dtype(handle.dtype)
+            )
+        if given is None or not hasattr(given, "numpy"):
+            return None
+        data = given.numpy().tobytes()
+        return data if len(data) == count else None
+
+    return read if inputs else None

@@ -124,6 +124,16 @@ class FastCalls:
 
         return _call_flat
 
+    def changed_captures(self, original: Any) -> Any:
+        """Return a method that gives a concrete function other captures, and forgets all calls."""
+
+        def change(function: Any, *args: Any, **kwargs: Any) -> None:
+            original(function, *args, **kwargs)
+            for known in list(self._calls.values()):
+                known.clear()
+
+        return change
+
     def _start(self, function: Any) -> dict[Any, Call | None]:
         number = id(function)
         known = self._calls[number] = {}
@@ -178,6 +188,8 @@ class FastCalls:
         if any(id(item) not in indices for item in record.inputs):
             return None
         if any(type(item) is not self._tensor_type for item in record.captures):
+            return None
+        if any(map(callable, concrete._captured_inputs)):
             return None
         return [*(indices[id(item)] for item in record.inputs), *record.captures]
 

@@ -26,7 +26,7 @@ from ingot.frontends.tensorflow.compiler import (
     compiler_for,
     preload,
 )
-from ingot.frontends.tensorflow.compiler_ir import get_compiler_ir
+from ingot.frontends.tensorflow.compiler_ir import get_compiler_ir, ir_of_concrete_function
 from ingot.frontends.tensorflow.errors import keep_own_text
 from ingot.frontends.tensorflow.fast_call import FastCalls
 from ingot.frontends.tensorflow.gradients import (
@@ -182,12 +182,15 @@ def _replace_all(compiler: Compiler, strict: bool) -> None:
     replace(gen_list_ops, "tensor_list_element_shape", known_element_shape)
     replace(concrete_function, "ConcreteFunction._call_flat", calls.concrete_call)
     replace(concrete_function, "ConcreteFunction.__call__", calls.concrete_function_call)
+    for name in ("set_external_captures", "replace_capture_with_deferred_capture"):
+        replace(concrete_function, f"ConcreteFunction.{name}", calls.changed_captures)
     replace(polymorphic_function, "Function.__call__", calls.function_call)
     replace(polymorphic_function, "Function._initialize", _with_created_variables)
     replace(atomic_function, "AtomicFunction.call_flat", _one_op_call)
     replace(atomic_function, "InterpolateRuntimeError.interpolate", keep_own_text)
     replace(traceback_utils, "_EXCLUDED_PATHS", quiet)
     replace(polymorphic_function, "Function.experimental_get_compiler_ir", get_compiler_ir)
+    replace(context, "Context.get_compiler_ir", ir_of_concrete_function)
     replace(saved_model_save, "_build_meta_graph", _saved_originals)
     replace(ops, "Graph._add_function", _with_inner)
     replace(ops, "Graph._as_graph_def", _exported_originals)

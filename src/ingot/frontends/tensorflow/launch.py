@@ -262,11 +262,11 @@ class Launch:
             self._variants, self._failures, self._rooms = [], [], ListRooms()
         return True
 
-    def find(self, sizes: Sizes, read: Reader | None) -> tuple[Program, Key]:
-        """Return the program that `compile_for` has made for inputs of these sizes and values."""
+    def find(self, sizes: Sizes, read: Reader | None) -> tuple[Compiled, Key]:
+        """Return what `compile_for` has made for inputs of these sizes and values."""
         found = self._find(sizes, read, False)
         assert found is not None, "nothing is compiled for these inputs"
-        return found.compiled.program, found.key
+        return found.compiled, found.key
 
     def _find(self, sizes: Sizes, read: Reader | None, exact: bool) -> _Variant | None:
         # As the kernel looks: a variant for exact sizes is younger than the open one.

@@ -137,7 +137,8 @@ class NativeCalls:
             report = self._launch.compile_for(sizes, read, wanted)
             if report is not None:
                 raise status_error(*report)
-            program, key = self._launch.find(sizes, read)
+            compiled, key = self._launch.find(sizes, read)
+            program = compiled.program
             if isinstance(program, StagedProgram):
                 return None  # Its results have sizes when it is done: the op hands them out.
             made = make_native_call(program, key, self._output_types, chosen, sizes, work)

@@ -467,6 +467,11 @@ def live_replacements() -> list[Replacement]:
     return list(_live.values())
 
 
+def live_replacement(name: str) -> Replacement | None:
+    """Return the replacement of the function that TensorFlow calls `name`, if it has one."""
+    return _live.get(name)
+
+
 class _Originals(dict[str, CapturedFunction]):
     """The captures of replaced functions, as a mapping over what lives now."""
 

@@ -195,3 +195,24 @@ def test_a_concrete_function_runs_natively_and_in_a_device_scope_as_an_op(compil
         np.testing.assert_allclose(concrete(tf.ones([5]))[0], [3.0] * 5)
     assert len(native) == 2
     assert len(compiled) == 1
+
+
+def test_captures_of_a_concrete_function_may_be_replaced(compiled):
+    captured, late = tf.constant(1.0), [tf.constant(3.0)]
+
+    @tf.function(jit_compile=True)
+    def f(x):
+        return x + captured
+
+    concrete, x = f.get_concrete_function(tf.TensorSpec([])), tf.constant(10.0)
+    assert [float(concrete(x)) for _ in range(3)] == [11.0] * 3
+    concrete.set_external_captures([tf.constant(2.0)])
+    assert [float(concrete(x)) for _ in range(3)] == [12.0] * 3
+    assert [float(f(x)) for _ in range(3)] == [12.0] * 3
+    (held,) = concrete.captured_inputs
+    concrete.replace_capture_with_deferred_capture(
+        held, lambda: late[0], spec=tf.TensorSpec([]), placeholder=concrete.inputs[1]
+    )
+    assert [float(concrete(x)) for _ in range(3)] == [13.0] * 3
+    late[0] = tf.constant(4.0)
+    assert [float(concrete(x)) for _ in range(3)] == [14.0] * 3

@@ -5,6 +5,7 @@ import re
 
 import pytest
 import tensorflow as tf
+from tests.frontends.tensorflow.programs.beside import check
 
 # What is done with `x`, the shape of `x` at the call, and TensorFlow's words.
 WRONG_RANKS = {
@@ -151,3 +152,28 @@ def test_what_tensorflow_takes_for_a_scalar():
     compiled = tf.function(tf.range, jit_compile=True, autograph=False, input_signature=spec)
     assert compiled(tf.constant([3.0])).numpy().tolist() == [0.0, 1.0, 2.0]
     assert compiled(tf.constant(2.0)).numpy().tolist() == [0.0, 1.0]
+
+
+def test_gradients_of_branches_that_remember_values_of_unknown_rank():
+    """What one branch remembers has a stand-in of unknown rank in the other; nobody reads it."""
+
+    def program(jit):
+        @tf.function(
+            jit_compile=jit,
+            input_signature=[tf.TensorSpec(None, tf.bool)] * 2 + [tf.TensorSpec(None)] * 2,
+        )
+        def slopes(outer, inner, x, y):
+            def nested():
+                return tf.cond(inner, lambda: tf.tanh(x) * y * 2.0, lambda: tf.exp(x) * 5.0)
+
+            chosen = tf.cond(outer, lambda: tf.zeros_like(x), nested)
+            return tf.gradients(chosen, [x, y], unconnected_gradients="zero")
+
+        return [
+            slopes(outer, inner, x, x + 1.0)
+            for outer in (True, False)
+            for inner in (True, False)
+            for x in (tf.constant(0.5), tf.constant([0.5, -2.0]), tf.zeros([2, 0]))
+        ]
+
+    check(program)

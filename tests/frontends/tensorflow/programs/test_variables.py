@@ -2,6 +2,7 @@
 """Variables in compiled functions: created, read, written, shared, in TensorFlow's order."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from tests.frontends.tensorflow.programs.beside import check
 
@@ -163,6 +164,44 @@ def test_a_variable_that_is_only_written():
         return v.read_value()
 
     check(program)
+
+
+def test_a_value_of_another_shape_is_refused_and_changes_nothing():
+    """Where the value of an argument, the size of one or the data decides the shape."""
+    sized, given, chosen, looped = (tf.Variable([1.0, 2.0]) for _ in range(4))
+    free = tf.Variable([1.0, 2.0], shape=tf.TensorShape([None]))
+
+    @tf.function(jit_compile=True)
+    def write_sized(n):
+        sized.assign(tf.zeros(n))
+        free.assign(tf.zeros(n))
+
+    @tf.function(jit_compile=True, input_signature=[tf.TensorSpec([None])])
+    def write_given(x):
+        given.assign(x)
+
+    @tf.function(jit_compile=True)
+    def write_chosen(x):
+        chosen.assign(tf.boolean_mask(x, x > 0))
+
+    @tf.function(jit_compile=True)
+    def write_looped(x):
+        for step in tf.range(2.0):
+            looped.assign(tf.boolean_mask(x, x > step))
+
+    wrong = "wrong shape. Expected .2. got .3.|sizes .* must be equal"
+    for write, fits, other, variable in (
+        (write_sized, tf.constant(2), tf.constant(3), sized),
+        (write_given, tf.ones([2]), tf.ones([3]), given),
+        (write_chosen, tf.constant([3.0, -1.0, 4.0]), tf.constant([3.0, 1.0, 4.0]), chosen),
+        (write_looped, tf.constant([3.0, -1.0, 4.0]), tf.constant([3.0, 1.0, 4.0]), looped),
+    ):
+        write(fits)
+        before = variable.numpy()
+        with pytest.raises(tf.errors.InvalidArgumentError, match=wrong):
+            write(other)
+        np.testing.assert_array_equal(variable.numpy(), before)
+    free.assign(tf.ones([5]))
 
 
 def test_random_numbers_go_on_from_call_to_call():

@@ -132,13 +132,14 @@ def _nonzero(b: TensorBuilder, x: Instruction) -> Instruction:
 
 
 def _placeholder(op: Op) -> Value:
-    """FakeParam: a value that is never read; a variant is a list. An open size is any, here 0."""
+    """FakeParam: a value that is never read; a variant is a list. An open size is any, here 0.
+
+    So is a rank: the conditional gives it the shape that another branch's value has.
+    """
     kind = op.attribute("dtype")
     if isinstance(kind, TypeName) and kind.name == "variant":
         return TensorList(None, 0, S32)
-    dims = op.attribute("shape").shape
-    if dims is None:
-        raise op.error("the rank of an unused branch result is not known")
+    dims = op.attribute("shape").shape or ()
     return op.b.zeros(Shape.array(op.result(), tuple(size or 0 for size in dims)))
 
 

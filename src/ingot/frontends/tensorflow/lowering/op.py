@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ingot.frontends.tensorflow.captured import CapturedNode, FunctionRef, TypeName
+from ingot.frontends.tensorflow.captured import CapturedNode, FunctionRef, Shape, TypeName
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size, elements
 from ingot.frontends.tensorflow.lowering.constants import (
     UnknownValueError,
@@ -91,6 +91,12 @@ class Op:
                 "resources other than tf.Variable (tables, iterators) stay outside",
             )
         return value
+
+    def declared_shape(self, number: int) -> Shape:
+        """Return the shape that the variable of operand `number` was made with, if known."""
+        inputs, index = self.frame.program.captured.inputs, self.variable(number).index
+        handle = inputs[index].handle if 0 <= index < len(inputs) else None
+        return None if handle is None else handle.shape
 
     def list(self, number: int) -> TensorList:
         """Return operand `number`, a TensorList."""

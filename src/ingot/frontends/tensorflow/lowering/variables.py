@@ -44,7 +44,24 @@ def _read(op: Op) -> Value:
 
 
 def _assign(op: Op) -> tuple[Value, ...]:
+    if op.attribute("validate_shape", False):
+        _check_shape(op)
     return write(op, op.values[1])
+
+
+def _check_shape(op: Op) -> None:
+    """Let a value of another shape than the variable's be an error, here or when it runs."""
+    declared, dims = op.declared_shape(0), op.dims(1)
+    if declared is None:
+        return
+    wanted = [have if size is None else size for size, have in zip(declared, dims, strict=False)]
+    if len(declared) != len(dims) or not all(map(op.b.same, dims, wanted)):
+        shape = ",".join("?" if size is None else str(size) for size in declared)
+        raise op.error(
+            "Trying to assign to variable with tensor with wrong shape. Expected "
+            f"[{shape}] got [{dims_text(dims)}]. Shape of a variable cannot be changed after "
+            "initialization"
+        )
 
 
 def _update(opcode: str) -> Rule:
