@@ -143,7 +143,11 @@ _FIELDS, _PARAMETERS = "__dataclass_fields__", "__dataclass_params__"
 
 _POSITIONAL, _HASH = "__match_args__", "__hash__"
 
-_PLAIN_PARAMETERS = getattr(dataclass(type("Plain", (), {})), _PARAMETERS)
+_KIND_OF_FIELD = "_field_type"
+
+_PLAIN = dataclass(type("Plain", (), {"__annotations__": {"field": int}}))
+_PLAIN_PARAMETERS = getattr(_PLAIN, _PARAMETERS)
+_PLAIN_FIELD = getattr(getattr(_PLAIN, _FIELDS)["field"], _KIND_OF_FIELD)
 
 
 def _fields(cls: type) -> list[Field[Any]]:
@@ -164,7 +168,7 @@ def _own_fields(declared: type, kw_only: bool) -> Iterator[Field[Any]]:
             given: Any = vars(declared).get(name, MISSING)
             is_field = isinstance(given, Field)
             item: Field[Any] = cast("Any", given) if is_field else field(default=given)
-            item.name = name
+            item.name, item.type = name, text
             item.kw_only = kw_only if item.kw_only is MISSING else item.kw_only
             yield item
 
@@ -181,12 +185,9 @@ class _FieldsWhenUsed:
         found: dict[str, Field[Any]] = {}
         for base in reversed(self._made.__mro__[1:]):
             found |= getattr(base, _FIELDS, {})
-        declaration: tuple[type, bool] = vars(self._made)[_OWN_FIELDS]
-        declared, kw_only = declaration
-        names = ("__annotations__", "__doc__", "__module__", *declared.__annotations__)
-        own = {name: value for name, value in vars(declared).items() if name in names}
-        plain = dataclass(init=False, repr=False, eq=False, kw_only=kw_only)
-        found |= getattr(plain(type(self._made.__name__, (), own)), _FIELDS)
+        for item in _own_fields(*vars(self._made)[_OWN_FIELDS]):
+            setattr(item, _KIND_OF_FIELD, _PLAIN_FIELD)
+            found[item.name] = item
         setattr(self._made, _FIELDS, found)
         return found
 
