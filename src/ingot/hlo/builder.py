@@ -15,7 +15,6 @@ Example:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,8 +26,9 @@ from ingot.hlo.literal import Literal
 from ingot.hlo.opdef import NO_ATTRIBUTES, NoAttributes, find
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import VerifyError
+from ingot.support.regex import regex
 
-_SIMPLE_SHAPE = re.compile(r"(\w+)\[([^\]]*)\]$")
+_SIMPLE_SHAPE = regex(r"(\w+)\[([^\]]*)\]$")
 
 
 def shape_of(text: str | Shape) -> Shape:

@@ -25,9 +25,10 @@ import ingot.passes
 from ingot.hlo.rewrite.pass_base import Pass
 from ingot.passes.late import LatePass
 from ingot.support.diagnostics import ExecutionError
+from ingot.support.regex import regex
 from ingot.support.text import did_you_mean
 
-_CALL = re.compile(r"([\w.-]+)(?:\{(.*)\})?")
+_CALL = regex(r"([\w.-]+)(?:\{(.*)\})?")
 
 
 @cache
