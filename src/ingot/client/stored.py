@@ -27,6 +27,7 @@ from ingot.llvm.cache import default_cache
 from ingot.llvm.machine_model import MachineModel
 from ingot.llvm.target import TargetSpec
 from ingot.support import flags
+from ingot.support.bytecode import archive
 from ingot.support.records import record
 from ingot.support.sources import sources_stamp
 from ingot.support.timing import PhaseTimer
@@ -141,6 +142,7 @@ def keep(name: str, executable: object, boundary: object = None) -> None:
         return
     entry = Stored(artifact, executable.facts, boundary)
     write(name, pickle.dumps(entry, pickle.HIGHEST_PROTOCOL))
+    archive().renew()
 
 
 def stages(

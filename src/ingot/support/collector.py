@@ -26,12 +26,17 @@ def collector_paused() -> Generator[None, None, None]:
 
 @contextmanager
 def importing() -> Generator[None, None, None]:
-    """Run no collection for what the block imports, neither in the block nor sooner because of it.
+    """Import from the archive of modules, and run no collection for what the block imports.
+
+    None runs in the block, and none sooner because of it.
 
     Python walks the whole heap once it has grown by a quarter. Modules stay, so they are moved to
     the oldest generation without being counted as growth. Objects that the program froze itself
     stay frozen: then nothing is moved.
     """
+    from ingot.support.bytecode import archive
+
+    archive()
     with collector_paused():
         yield
         if not gc.get_freeze_count():
