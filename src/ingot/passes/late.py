@@ -19,12 +19,19 @@ from typing import Any
 
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.support.records import record
 
 
-@record
 class LatePass(Pass):
     """A pass that is defined elsewhere, with the options that it has by default."""
+
+    def __init__(self, home: str, **facts: object) -> None:
+        """Stand for the pass at `home`; `facts` are its attributes as `Pass` has them."""
+        self._home = home
+        vars(self).update(facts)
+
+    def __repr__(self) -> str:
+        """Return where the pass is."""
+        return f"late({self._home})"
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Import the pass and run it."""
@@ -32,31 +39,21 @@ class LatePass(Pass):
 
     def loaded(self) -> Pass:
         """Return the pass."""
-        raise NotImplementedError
+        module_name, _, name = self._home.rpartition(".")
+        found: Any = getattr(import_module(f"ingot.passes.{module_name}"), name)
+        return found if isinstance(found, Pass) else found()
 
 
-def late(
-    pass_name: str, home: str, words: str, *, requires: str = "", ensures: str = ""
-) -> LatePass:
+def late(name: str, home: str, words: str, *, requires: str = "", ensures: str = "") -> LatePass:
     """Return the row of a pass.
 
     Args:
-        pass_name: its name.
+        name: its name.
         home: where it is defined in `ingot.passes`: `package.module.name` of a pass or its class.
         words: what it concerns, separated by spaces.
         requires: properties of the module without which it does not work, likewise.
         ensures: properties that hold afterwards, likewise.
     """
-    module_name, _, of_pass = home.rpartition(".")
-
-    class Made(LatePass):
-        name = pass_name
-        concerns = frozenset(words.split())
-
-        def loaded(self) -> Pass:
-            found: Any = getattr(import_module(f"ingot.passes.{module_name}"), of_pass)
-            return found if isinstance(found, Pass) else found()
-
-    Made.__name__ = Made.__qualname__ = of_pass
-    Made.requires, Made.ensures = frozenset(requires.split()), frozenset(ensures.split())
-    return record(Made)()
+    lists = {"concerns": words, "requires": requires, "ensures": ensures}
+    facts = {key: frozenset(text.split()) for key, text in lists.items()}
+    return LatePass(home, name=name, **facts)
