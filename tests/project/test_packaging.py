@@ -76,8 +76,9 @@ sys.exit(main(["opt", "--list-passes"]))
 def test_every_file_beside_the_code_is_packed():
     folder = ROOT / "src" / "ingot"
     packed = set(SETTINGS["tool"]["setuptools"]["package-data"]["ingot"])
-    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
-    others = {path.relative_to(folder).as_posix() for path in files if path.suffix != ".py"}
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    written = [path for path in files if path.parent.name != "__pycache__"]
+    others = {path.relative_to(folder).as_posix() for path in written if path.suffix != ".py"}
     assert others == packed
 
 
