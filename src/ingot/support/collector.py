@@ -34,10 +34,10 @@ def importing() -> Generator[None, None, None]:
     the oldest generation without being counted as growth. Objects that the program froze itself
     stay frozen: then nothing is moved.
     """
-    from ingot.support.bytecode import archive
-
-    archive()
     with collector_paused():
+        from ingot.support.bytecode import archive
+
+        archive()
         yield
         if not gc.get_freeze_count():
             gc.freeze()
