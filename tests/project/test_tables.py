@@ -29,7 +29,7 @@ REASONS = {
     "client/profile.py": {"_recording": "the recording that goes on; stopping it removes it"},
     "client/replicated.py": {"_idle": "as many threads as ran at once, for each number of devices"},
     "frontends/torch/guarded_sizes.py": {"_KNOWN": "its keys are weak: shape environments"},
-    "passes/spmd/custom_partitioners.py": {"_partitioners": "one, the host's"},
+    "passes/spmd/own_partitions.py": {"_partitioners": "one, the host's"},
     "runtime/cuda/devices.py": {"_known": "a row for each GPU"},
     "runtime/dlpack.py": {"_exported": "a row for each tensor that a consumer holds"},
     "runtime/fibers.py": {"_groups": "a row for each list of devices that run one program"},

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 from dataclasses import dataclass, field, fields
 from dataclasses import replace as dataclass_replace
@@ -259,3 +260,35 @@ def test_a_record_may_extend_a_dataclass() -> None:
     assert repr(Derived(1, third=4)) == "Derived(first=1, third=4)"
     assert replace(Derived(1), second=5) == Derived(1, 5)
     assert [item.name for item in fields(Derived)] == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 40])
+@pytest.mark.parametrize("with_defaults", [False, True])
+@pytest.mark.parametrize("with_last", [False, True])
+def test_methods_are_those_of_a_dataclass(count: int, with_defaults: bool, with_last: bool) -> None:
+    names = [f"field{number}" for number in range(count)]
+    known = {name: number for number, name in enumerate(names) if number >= count // 2}
+    defaults = known if with_defaults else {}
+    seen: list[object] = []
+    contents: dict[str, Any] = {"__annotations__": dict.fromkeys(names, "int"), **defaults}
+    if with_last:
+        contents["__post_init__"] = lambda self: seen.append(self)
+    mine: Any = record(type("Made", (), dict(contents)))
+    other: Any = dataclass(frozen=True)(type("Made", (), dict(contents)))
+    wanted = inspect.signature(other.__init__).replace(return_annotation=inspect.Signature.empty)
+    plain = [one.replace(annotation=inspect.Parameter.empty) for one in wanted.parameters.values()]
+    assert inspect.signature(mine.__init__) == wanted.replace(parameters=plain)
+    values = range(100, 100 + count)
+    one, two = mine(*values), mine(**dict(zip(names, values, strict=True)))
+    assert [getattr(one, name) for name in names] == list(values)
+    assert one == two
+    assert hash(one) == hash(other(*values))
+    assert (one != mine(*range(count))) == (count > 0)
+    assert mine.__init__.__qualname__ == "Made.__init__"
+    assert (one in seen) == with_last
+
+
+def test_a_field_without_a_default_after_one_with_a_default_is_an_error() -> None:
+    wrong: Any = record(type("Wrong", (), {"__annotations__": {"a": "int", "b": "int"}, "a": 1}))
+    with pytest.raises(SyntaxError):
+        wrong(1, 2)

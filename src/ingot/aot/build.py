@@ -8,7 +8,6 @@ the object needs only functions of the C and math libraries.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -48,6 +47,7 @@ from ingot.llvm.target import TargetSpec
 from ingot.runtime.program import storage_of
 from ingot.support.diagnostics import ResourceError, UnsupportedError
 from ingot.support.records import record
+from ingot.support.regex import regex
 from ingot.support.timing import PhaseTimer
 from ingot.support.versions import VERSION
 
@@ -59,7 +59,7 @@ FILE_FUNCTIONS = ("open", "lseek", "close", "mmap", "munmap", "dladdr", "strrchr
 """Functions of the C library that loading weights from a file needs."""
 
 _NEEDED = ("libc.so.6", "libm.so.6")
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_IDENTIFIER = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @record

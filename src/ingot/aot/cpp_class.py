@@ -11,10 +11,10 @@ Source: tensorflow/compiler/tf2xla/xla_compiled_cpu_function.h, tensorflow/compi
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 
 from ingot.artifact.metadata import OUT_OF_MEMORY, ArrayInfo, Metadata, shape_text
+from ingot.support.regex import regex
 
 _TYPES = {
     "pred": "bool",
@@ -32,7 +32,7 @@ _TYPES = {
 _BYTES = {"c64": 8, "c128": 16, "f64": 8, "f32": 4, "f16": 2, "bf16": 2} | {
     f"{sign}{bits}": bits // 8 for sign in "su" for bits in (8, 16, 32, 64)
 }
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_IDENTIFIER = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def pool_text() -> str:

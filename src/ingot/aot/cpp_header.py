@@ -10,14 +10,13 @@ Source: tensorflow/compiler/tf2xla/xla_compiled_cpu_function.h, tensorflow/compi
 
 from __future__ import annotations
 
-import re
-
 from ingot.aot.cpp_class import class_text, pool_text
 from ingot.artifact.metadata import Metadata
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.regex import regex
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-_CLASS = re.compile(rf"(?:::)?{_NAME}(?:::{_NAME})*")
+_CLASS = regex(rf"(?:::)?{_NAME}(?:::{_NAME})*")
 
 
 def cpp_header(metadata: Metadata, cpp_class: str, c_header: str) -> str:

@@ -17,7 +17,6 @@ from ingot.client.inspection import CpuInspection
 from ingot.client.memory_report import memory_usage_report
 from ingot.client.options import AnyStage
 from ingot.client.reproducer import reproducible
-from ingot.client.staged import StagedExecutable, compile_staged
 from ingot.cpu.compiler import compile_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
@@ -38,8 +37,11 @@ from ingot.support.xla_flags import XlaFlags, current_xla_flags
 if TYPE_CHECKING:
     from ingot.client.gpu_executable import GpuExecutable
     from ingot.client.gpu_staged import GpuStagedExecutable
+    from ingot.client.staged import StagedExecutable
     from ingot.runtime.cuda.devices import Device
 
+
+_compile_staged = function_at_home("ingot.client.staged", "compile_staged")
 
 custom_calls.before_use(
     function_at_home("ingot.runtime.foreign.builtin", "register_builtin_targets")
@@ -71,7 +73,7 @@ def compile_for_cpu(
                 dumped.module(BEFORE, stage.source)
                 _report(stage, stage.source, dumped)
 
-            return compile_staged(working, before, options, target, timer, report)
+            return _compile_staged(working, before, options, target, timer, report)
         stages = _stages(working, before, options, target, timer)
         with timer.phase("link"):
             executable = Executable.of(stages, timer)

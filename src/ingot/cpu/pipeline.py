@@ -8,21 +8,21 @@ know what a kernel is. The runner checks the order of passes from their `require
 from __future__ import annotations
 
 from ingot.hlo.rewrite.pass_base import Pipeline
-from ingot.passes.buffers.double_loops import DoubleLoops
 from ingot.passes.buffers.pipeline import BUFFER_PASSES
-from ingot.passes.expand.product_types import change_op_data_type
-from ingot.passes.fusion.attention import AttentionFusion
 from ingot.passes.fusion.fusion import Fusion, wide_concatenates
+from ingot.passes.late import late
 from ingot.passes.simplify.pipeline import simplification
 
 PIPELINE = Pipeline(
     "cpu",
     (
-        simplification(change_op_data_type),
+        simplification(
+            late("change-op-data-type", "expand.product_types.change_op_data_type", "convolution")
+        ),
         wide_concatenates,
-        AttentionFusion(),
+        late("attention-fusion", "fusion.attention.AttentionFusion", "dot"),
         Fusion(),
-        DoubleLoops(),
+        late("double-loops", "buffers.double_loops.DoubleLoops", "while"),
         BUFFER_PASSES,
     ),
 )

@@ -14,14 +14,14 @@ Example:
 from __future__ import annotations
 
 import html
-import re
 
 from ingot.formats.hlo_text import print_module
 from ingot.hlo.module import Module
+from ingot.support.regex import regex
 
-_DEFINED = re.compile(r"^(\s+(?:ROOT )?)%([\w.\-]+)( = )|^((?:ENTRY )?)%([\w.\-]+)( \()")
-_USED = re.compile(r"(=|\{|, |\()?%([\w.\-]+)")
-_METADATA = re.compile(r", metadata=\{.*\}$")
+_DEFINED = regex(r"^(\s+(?:ROOT )?)%([\w.\-]+)( = )|^((?:ENTRY )?)%([\w.\-]+)( \()")
+_USED = regex(r"(=|\{|, |\()?%([\w.\-]+)")
+_METADATA = regex(r", metadata=\{.*\}$")
 _STYLE = """
 :root { color-scheme: light dark; font: 13px/1.5 ui-monospace, monospace; }
 body { margin: 1.5rem; background: Canvas; color: CanvasText; }

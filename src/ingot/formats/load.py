@@ -34,11 +34,12 @@ from ingot.hlo.module import Module
 from ingot.support.arguments import bytes_of, encodable, require_type
 from ingot.support.diagnostics import ParseError, UnsupportedError
 from ingot.support.flags import ISOLATED_READER
+from ingot.support.regex import regex
 from ingot.support.text import did_you_mean
 
 # The first words of MLIR text and HLO text, after comments and blank lines.
-_BLANK = re.compile(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
-_MLIR = re.compile(r'module\b(?!\s*=)|func\.func\b|"builtin\.module"|#\w+\s*=|!\w+\s*=|\{-#')
+_BLANK = regex(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
+_MLIR = regex(r'module\b(?!\s*=)|func\.func\b|"builtin\.module"|#\w+\s*=|!\w+\s*=|\{-#')
 # This many bytes are enough to distinguish text from a proto.
 _HEAD = 4096
 _Function = TypeVar("_Function")

@@ -17,7 +17,6 @@ Example:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,11 +28,12 @@ from ingot.hlo.literal import Literal
 from ingot.hlo.opdef import NO_ATTRIBUTES, NoAttributes, Trait, find
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import VerifyError
+from ingot.support.regex import regex
 
 Operand = Instruction | int | float
 """An operand: an instruction, or a number that becomes a constant."""
 
-_SIMPLE_SHAPE = re.compile(r"(\w+)\[([^\]]*)\]$")
+_SIMPLE_SHAPE = regex(r"(\w+)\[([^\]]*)\]$")
 
 
 def shape_of(text: str | Shape) -> Shape:

@@ -22,11 +22,12 @@ from collections.abc import Sequence
 
 from ingot.hlo.module import Alias, Module
 from ingot.hlo.shape import Shape
+from ingot.support.regex import regex
 
 Donor = tuple[int, tuple[int, ...]]
 _KEY = "buffer_donor"
-_ENTRY = re.compile(r"\(\s*(\d{1,9})\s*,\s*\{((?:\d{1,9}[, ]*)*)\}\s*\)")
-_DONORS = re.compile(rf"\{{\s*(?:{_ENTRY.pattern}\s*(?:,\s*{_ENTRY.pattern}\s*)*)?\}}")
+_ENTRY = regex(r"\(\s*(\d{1,9})\s*,\s*\{((?:\d{1,9}[, ]*)*)\}\s*\)")
+_DONORS = regex(rf"\{{\s*(?:{_ENTRY.pattern}\s*(?:,\s*{_ENTRY.pattern}\s*)*)?\}}")
 _ALIAS_KINDS = ("may-alias", "must-alias")
 
 

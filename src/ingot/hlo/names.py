@@ -15,10 +15,10 @@ Example:
 
 from __future__ import annotations
 
-import re
+from ingot.support.regex import regex
 
-_PLAIN = re.compile(r"(?!__(?!xla_))[A-Za-z0-9_.\-]+").fullmatch
-_OTHER = re.compile(rb"[^A-Za-z0-9_.\-]")
+_PLAIN = regex(r"(?!__(?!xla_))[A-Za-z0-9_.\-]+").fullmatch
+_OTHER = regex(rb"[^A-Za-z0-9_.\-]")
 
 
 def sanitized(name: str) -> str:

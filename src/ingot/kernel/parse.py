@@ -23,7 +23,6 @@ Example:
 
 from __future__ import annotations
 
-import re
 from typing import NoReturn
 
 from ingot.formats.hlo_text.reader import SKIP, Reader, with_span
@@ -53,13 +52,14 @@ from ingot.kernel.text import ATTENTION_PARTS
 from ingot.kernel.verifier import broken_constraint
 from ingot.support.arguments import encodable
 from ingot.support.diagnostics import IngotError, ParseError
+from ingot.support.regex import regex
 from ingot.support.text import did_you_mean
 
 SOURCE = "<kernel>"
-_BUFFER = re.compile(SKIP + r"b(\d{1,9}+)\s*+=")
-_FOLD = re.compile(SKIP + r"r(\d{1,9}+)\s*+=")
-_SIZE_NAME = re.compile(SKIP + r"([A-Za-z_][\w.]*+)")
-_LABEL = re.compile(SKIP + r"([\w.\-]++(?:[ \t]++[\w.\-]++)?+):")
+_BUFFER = regex(SKIP + r"b(\d{1,9}+)\s*+=")
+_FOLD = regex(SKIP + r"r(\d{1,9}+)\s*+=")
+_SIZE_NAME = regex(SKIP + r"([A-Za-z_][\w.]*+)")
+_LABEL = regex(SKIP + r"([\w.\-]++(?:[ \t]++[\w.\-]++)?+):")
 
 
 def parse_kernel(text: str, source_name: str = SOURCE) -> Kernel:

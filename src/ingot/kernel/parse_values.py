@@ -20,15 +20,16 @@ from ingot.hlo.opdef import NO_ATTRIBUTES, NoAttributes, OpDef, table
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr
 from ingot.kernel.text import scalar_of
+from ingot.support.regex import regex
 from ingot.support.text import did_you_mean
 
-AXIS = re.compile(SKIP + r"(@[\w.]++)")
-BUFFER = re.compile(SKIP + r"b(\d{1,9}+)(?!\w)")
-_VALUE = re.compile(SKIP + r"v(\d{1,9}+)(?!\w)")
-_DEFINITION = re.compile(SKIP + r"v(\d{1,9}+)\s*+=")
-_OUTPUT = re.compile(SKIP + r"r(\d{1,9}+)\.(\d{1,9}+)(?!\w)")
-_SCALAR = re.compile(SKIP + r"\(([^()\n]*+)\)")
-_ATTRIBUTE = re.compile(SKIP + "," + SKIP + r"([\w\-]++)=")
+AXIS = regex(SKIP + r"(@[\w.]++)")
+BUFFER = regex(SKIP + r"b(\d{1,9}+)(?!\w)")
+_VALUE = regex(SKIP + r"v(\d{1,9}+)(?!\w)")
+_DEFINITION = regex(SKIP + r"v(\d{1,9}+)\s*+=")
+_OUTPUT = regex(SKIP + r"r(\d{1,9}+)\.(\d{1,9}+)(?!\w)")
+_SCALAR = regex(SKIP + r"\(([^()\n]*+)\)")
+_ATTRIBUTE = regex(SKIP + "," + SKIP + r"([\w\-]++)=")
 
 _Item = TypeVar("_Item")
 
@@ -37,7 +38,7 @@ class IndexReader(ShapeReader):
     """Reads indices: sizes that axes and run-time values are in, too."""
 
     __slots__ = ()
-    ATOM: ClassVar[re.Pattern[str]] = re.compile(
+    ATOM: ClassVar[re.Pattern[str]] = regex(
         SKIP + r"(\d++|@[\w.]++|\$\d{1,9}+(?!\w)|[A-Za-z_][\w.]*+)"
     )
     WHAT: ClassVar[str] = "an index"

@@ -103,12 +103,13 @@ from ingot.kernel.ir import (
     Store,
     TopKKernel,
 )
+from ingot.support.regex import regex
 from ingot.support.text import braced
 
 _WORDS = {"true": True, "false": False}
-_INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
-_FLOAT = re.compile(r"-?(?:\d{1,40}(?:\.\d{0,40})?(?:e[+-]?\d{1,4})?|inf|nan)", re.ASCII)
-_BITS = re.compile(r"0x[0-9a-f]+", re.ASCII)
+_INTEGER = regex(r"-?\d{1,20}", re.ASCII)
+_FLOAT = regex(r"-?(?:\d{1,40}(?:\.\d{0,40})?(?:e[+-]?\d{1,4})?|inf|nan)", re.ASCII)
+_BITS = regex(r"0x[0-9a-f]+", re.ASCII)
 
 
 @lru_cache(maxsize=1 << 10)

@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 import tempfile
 import time
 import warnings
@@ -27,6 +26,7 @@ from pathlib import Path
 
 from ingot.support import flags
 from ingot.support.forking import ForkLock
+from ingot.support.regex import regex
 from ingot.support.trusted_files import distrust, is_trusted_file, make_folders, read_trusted
 
 _MAGIC = b"INGOTOBJ2"
@@ -39,8 +39,8 @@ _SWEPT = "swept"
 """A file whose modification time is that of the last sweep."""
 _WRITES_PER_SWEEP = 1024
 _SECONDS_PER_SWEEP = 3600
-_FOLDER = re.compile("[0-9a-f]{2}")
-_ENTRY = re.compile(r"[0-9a-f]{2,64}\.o")
+_FOLDER = regex("[0-9a-f]{2}")
+_ENTRY = regex(r"[0-9a-f]{2,64}\.o")
 _TEMPORARY_PREFIX, _TEMPORARY_SUFFIX = "ingot-", ".tmp"
 
 

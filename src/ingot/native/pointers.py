@@ -32,11 +32,12 @@ from ingot.native.memory import item_bytes, on_stack, read, write
 from ingot.native.types import IntegerType, NativeType, PointerType, as_type, resolve, type_text
 from ingot.support.diagnostics import InternalError
 from ingot.support.forking import ForkLock
+from ingot.support.regex import regex
 
 T = TypeVar("T")
 
-_INTEGER_FIELD = re.compile(r"(?:Atomic\[)?(i8|i32|i64)\]?$")
-_INTEGER_ITEMS = re.compile(r"Array\[(i8|i32|i64)\]$")
+_INTEGER_FIELD = regex(r"(?:Atomic\[)?(i8|i32|i64)\]?$")
+_INTEGER_ITEMS = regex(r"Array\[(i8|i32|i64)\]$")
 _atomic_lock = ForkLock()
 
 

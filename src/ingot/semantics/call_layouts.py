@@ -16,17 +16,17 @@ Example:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TypeVar
 
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Layout, Shape
 from ingot.semantics.frontend_attributes import read_attribute, write_attribute
+from ingot.support.regex import regex
 
 Order = tuple[int, ...]
 _NAME = "ingot_call_layouts"
-_CONSTRAINT = re.compile(r"\w+\[[^\]]*\](?:\{([\d,]*)(?::[^}]*)?\})?")
+_CONSTRAINT = regex(r"\w+\[[^\]]*\](?:\{([\d,]*)(?::[^}]*)?\})?")
 Item = TypeVar("Item")
 
 

@@ -9,14 +9,13 @@ Source: xla/hlo/transforms/collectives/collective_permute_decomposer.cc (the fro
 
 from __future__ import annotations
 
-import re
-
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.regex import regex
 
-_PAIRS = re.compile(r"_xla_send_recv_source_target_pairs=\"?(\{(?:\{\d+,\d+\},?)*\})")
-_PAIR = re.compile(r"\{(\d+),(\d+)\}")
+_PAIRS = regex(r"_xla_send_recv_source_target_pairs=\"?(\{(?:\{\d+,\d+\},?)*\})")
+_PAIR = regex(r"\{(\d+),(\d+)\}")
 DONE_OF = {"send": "send-done", "recv": "recv-done"}
 """The ops at the ends of a channel, and those that wait for them."""
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +31,7 @@ from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import SourceLocation
 from ingot.support.forking import ForkLock
 from ingot.support.records import record
+from ingot.support.regex import regex
 
 CONFIG = "backend_config"
 ANNOTATIONS = frozenset(
@@ -76,7 +76,7 @@ def reduced_dimension(top_k: Instruction) -> int:
     return int(found[1])
 
 
-_REDUCED = re.compile(r"reduction_dim\W+(\d+)")
+_REDUCED = regex(r"reduction_dim\W+(\d+)")
 
 
 def is_annotation(instruction: Instruction) -> bool:
@@ -182,7 +182,7 @@ def missing_hint(name: str) -> str:
 
 WHOLE_BATCH = "whole_batch"
 """The attribute of a divided call that says how many matrices all devices have together."""
-_DIVIDED = re.compile(rf"\b{WHOLE_BATCH} = (\d+) : i64")
+_DIVIDED = regex(rf"\b{WHOLE_BATCH} = (\d+) : i64")
 
 _targets: dict[str, Target] = {}
 _preparations: list[Callable[[], None]] = []

@@ -14,17 +14,17 @@ Example:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from ingot.hlo.opset.collective import Groups, WrittenGroups
+from ingot.support.regex import regex
 
 LONG = 64
 """Devices from which groups are written as a range: shorter lists are easier to read."""
-_RANGE = re.compile(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+_RANGE = regex(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
 _KEPT = 1 << 9
 
 

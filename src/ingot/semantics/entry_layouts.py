@@ -19,17 +19,17 @@ Source: xla/pjrt/layout_mode.h.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from ingot.hlo.module import Module
 from ingot.semantics.call_layouts import Order, order_of_text
 from ingot.semantics.frontend_attributes import drop_attribute, read_attribute, write_attribute
+from ingot.support.regex import regex
 from ingot.support.text import braced
 
 AUTO = "auto"
 _NAMES = ("arg_layout_modes", "out_layout_modes")
-_LAYOUT = re.compile(r"\{(\d+(?:,\d+)*)?(?::E\(\d+\))?\}")
+_LAYOUT = regex(r"\{(\d+(?:,\d+)*)?(?::E\(\d+\))?\}")
 """An order, and the bits of an element: in Ingot's buffers an element has whole bytes."""
 
 Layouts = tuple[Order | None, ...]

@@ -9,12 +9,11 @@ Source: xla/service/while_loop_trip_count_annotator.cc.
 
 from __future__ import annotations
 
-import re
-
 from ingot.hlo.instruction import Instruction
+from ingot.support.regex import regex
 
 _CONFIG = "backend_config"
-_KNOWN = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"(\d+)"')
+_KNOWN = regex(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"(\d+)"')
 
 
 def known_trip_count(loop: Instruction) -> int | None:

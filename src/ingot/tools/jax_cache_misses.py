@@ -16,12 +16,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from ingot.support.observing import COMPILED_AGAIN, Observation, note
+from ingot.support.regex import regex
 
 _VARIABLE = "JAX_EXPLAIN_CACHE_MISSES"
-_MISS = re.compile(
+_MISS = regex(
     r"TRACING CACHE MISS at (?P<location>\S+).*?\n  for (?P<function>.*?)\n(?P<why>.*)", re.S
 )
-_DIFFERENCE = re.compile(r"^ *\* (.*)$", re.MULTILINE)
+_DIFFERENCE = regex(r"^ *\* (.*)$", re.MULTILINE)
 
 
 class _Listener(logging.Handler):

@@ -23,10 +23,12 @@ from typing import Any
 
 import ingot.passes
 from ingot.hlo.rewrite.pass_base import Pass
+from ingot.passes.late import LatePass
 from ingot.support.diagnostics import ExecutionError
+from ingot.support.regex import regex
 from ingot.support.text import did_you_mean
 
-_CALL = re.compile(r"([\w.-]+)(?:\{(.*)\})?")
+_CALL = regex(r"([\w.-]+)(?:\{(.*)\})?")
 
 
 @cache
@@ -43,6 +45,8 @@ def registry() -> dict[str, type[Pass]]:
 
 def _subclasses(base: type[Any]) -> Iterator[type[Any]]:
     for found in base.__subclasses__():
+        if found is LatePass:  # A row of a pipeline stands for a pass that is found itself.
+            continue
         yield found
         yield from _subclasses(found)
 

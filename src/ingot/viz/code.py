@@ -13,8 +13,9 @@ from ingot.client.executable import Executable
 from ingot.formats.hlo_text import print_computation
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.text import kernel_text
+from ingot.support.regex import regex
 
-_FUNCTION = re.compile(r"^define [^@]*@\"?([\w.$-]+)\"?\(.*?^\}", re.MULTILINE | re.DOTALL)
+_FUNCTION = regex(r"^define [^@]*@\"?([\w.$-]+)\"?\(.*?^\}", re.MULTILINE | re.DOTALL)
 
 
 class KernelTexts:

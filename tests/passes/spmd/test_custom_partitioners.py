@@ -9,8 +9,8 @@ import pytest
 
 from ingot.formats.hlo_text import parse_hlo
 from ingot.hlo.builder import shape_of
-from ingot.passes.spmd import custom_partitioners
-from ingot.passes.spmd.custom_partitioners import OwnPartition, register_partitioner
+from ingot.passes.spmd import own_partitions
+from ingot.passes.spmd.own_partitions import OwnPartition, register_partitioner
 from ingot.passes.spmd.partition import partition
 from ingot.passes.spmd.sharding import parse_sharding, replicated
 from ingot.support.diagnostics import UnsupportedError
@@ -48,9 +48,9 @@ ENTRY main {{
 
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
-    before = custom_partitioners.find_partitioner()
+    before = own_partitions.find_partitioner()
     yield
-    custom_partitioners._partitioners[:] = [before] if before else []
+    own_partitions._partitioners[:] = [before] if before else []
 
 
 def test_the_program_of_the_host_stands_for_the_call() -> None:
@@ -87,6 +87,6 @@ def test_a_program_of_another_shape_is_refused() -> None:
 
 
 def test_without_its_host_a_call_is_refused() -> None:
-    custom_partitioners._partitioners.clear()
+    own_partitions._partitioners.clear()
     with pytest.raises(UnsupportedError, match="only its own host knows"):
         partition(parse_hlo(CALL), 2)

@@ -21,12 +21,13 @@ import re
 
 from ingot.support.diagnostics import ArgumentError
 from ingot.support.records import record
+from ingot.support.regex import regex
 
 ALGORITHMS = ("direct", "ring", "tree")
 """How data goes round: from each device to each, as Ingot's own runtime does it; from neighbour to
 neighbour; or in rounds of doubling distance."""
 _CHANNEL = r"(?P<{0}_latency>[\d.]+)\s*us\s+(?P<{0}_rate>[\d.]+)\s*GB/s"
-_TEXT = re.compile(
+_TEXT = regex(
     r"(?:(?P<nodes>\d+)\s+nodes?\s+of\s+)?(?P<devices>\d+)(?:\s+devices?)?"
     r"\s*,\s*inside\s+" + _CHANNEL.format("inside") + r"(?:\s*,\s*between\s+"
     r"" + _CHANNEL.format("between") + r")?(?:\s*,\s*(?P<algorithm>\w+))?"

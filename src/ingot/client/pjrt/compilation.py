@@ -21,9 +21,9 @@ from ingot.client.pjrt.preparations import prepare_to_compile
 from ingot.client.pjrt.program_digest import digest_of
 from ingot.formats.stablehlo.parse import parse_stablehlo
 from ingot.hlo.module import Module
+from ingot.passes.buffers.pipeline import LATENCY_HIDING
 from ingot.passes.expand.dynamic_boundary import pack_results
 from ingot.passes.layout.custom_call_layouts import store_in_layouts
-from ingot.passes.schedule.latency_hiding import LatencyHidingScheduler
 from ingot.passes.spmd.partition import partition
 from ingot.semantics.buffer_donation import alias_donors, taken_donors
 from ingot.semantics.memory_kinds import read_memory_kinds
@@ -68,7 +68,7 @@ def without_pairs(xla_flags: XlaFlags) -> XlaFlags:
     Devices of one process copy from each other's memory, which takes their cores. Nothing can run
     meanwhile, and devices that meet while they are busy wait for each other more often.
     """
-    disabled = (*xla_flags.disable_hlo_passes, LatencyHidingScheduler.name)
+    disabled = (*xla_flags.disable_hlo_passes, LATENCY_HIDING.name)
     return replace(xla_flags, disable_hlo_passes=disabled)
 
 

@@ -8,9 +8,8 @@ it chooses nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from ingot.cpu.emit.drivers import DriverCall
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.emit.loop.kernel import emit_loop_kernel
 from ingot.kernel.contraction.epilogue import EpilogueSchedule, driver_epilogue
@@ -22,6 +21,9 @@ from ingot.llvm.machine_model import Vectors
 from ingot.llvm.optimization import PLAIN, SIMPLE, Optimization
 from ingot.llvm.target import TargetSpec
 from ingot.support.records import record
+
+if TYPE_CHECKING:
+    from ingot.cpu.emit.drivers import DriverCall
 
 CONTRACTION_WEIGHT = 300
 KERNEL_WEIGHT = 40

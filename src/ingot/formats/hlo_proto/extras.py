@@ -15,9 +15,10 @@ from ingot.formats.hlo_proto.wire import Message, broken
 from ingot.formats.hlo_text.kept_text import PADDING_TYPES, SCHEDULES
 from ingot.formats.hlo_text.reader import escape, is_value, unescape
 from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata
+from ingot.support.regex import regex
 
-_KEY = re.compile(r'[^\s={}()\[\]",]+')
-_PAIR = re.compile(
+_KEY = regex(r'[^\s={}()\[\]",]+')
+_PAIR = regex(
     r'([^\s={}()\[\]",]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|(\{.*?\}(?=\s*(?:,|$))))', re.DOTALL
 )
 

@@ -26,6 +26,7 @@ from ingot.hlo.opdef import Codec, OpDef
 from ingot.hlo.opset.contraction import DOT_ALGORITHMS
 from ingot.hlo.opset.structural import API_VERSIONS
 from ingot.support.records import record
+from ingot.support.regex import regex
 
 Read = Callable[[Message], Any]
 Write = Callable[[Message, Any], None]
@@ -162,7 +163,7 @@ def _whole(read: Read, write: Callable[[Any], Message]) -> Row:
     return Row(read, lambda message, value: message.update(write(value)))
 
 
-_NAME = re.compile(r"[\w.\-]*", re.ASCII)
+_NAME = regex(r"[\w.\-]*", re.ASCII)
 _DOT = {
     "lhs_batch_dims": "lhs_batch_dimensions",
     "lhs_contracting_dims": "lhs_contracting_dimensions",

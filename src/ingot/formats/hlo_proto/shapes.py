@@ -10,7 +10,6 @@ Source: xla/xla_data.proto (ShapeProto, LayoutProto, LiteralProto), xla/literal.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +20,7 @@ from ingot.hlo.dtype import DTYPES, DType, Kind
 from ingot.hlo.literal import Array, Literal
 from ingot.hlo.shape import Layout, Shape
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.regex import regex
 
 # PrimitiveType of xla_data.proto.
 _TYPES = {
@@ -32,8 +32,8 @@ _TYPES = {
 }  # fmt: skip
 _BUFFER = 34
 _NAMES = {number: name for name, number in _TYPES.items()}
-_SUFFIX = re.compile(r"([TESL])((?:\([\d,]*\))+)")
-_GROUP = re.compile(r"\(([\d,]*)\)")
+_SUFFIX = regex(r"([TESL])((?:\([\d,]*\))+)")
+_GROUP = regex(r"\(([\d,]*)\)")
 
 
 def type_number(element: DType) -> int:

@@ -16,17 +16,18 @@ import re
 
 from ingot.formats.hlo_proto.wire import Message, broken
 from ingot.support.diagnostics import ParseError
+from ingot.support.regex import regex
 
 _REPLICATED, _MAXIMAL, _TUPLE, _OTHER, _MANUAL, _UNKNOWN, _UNREDUCED = range(7)
 _KINDS = {
     "replicated": _REPLICATED, "manual": _MANUAL, "unknown": _UNKNOWN, "unreduced": _UNREDUCED,
 }  # fmt: skip
 _WORDS = {number: word for word, number in _KINDS.items()}
-_TILES = re.compile(
+_TILES = regex(
     r"devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))"
     r"(?:\s+(last_tile_dim_replicate)|\s+last_tile_dims=\{([^}]*)\})?"
 )
-_DEVICE = re.compile(r"maximal device=(\d+)")
+_DEVICE = regex(r"maximal device=(\d+)")
 
 
 def _numbers(text: str | None) -> list[int]:

@@ -8,7 +8,6 @@ table keeps an attribute as XLA's text, the text is built and parsed here.
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 import numpy as np
@@ -22,10 +21,11 @@ from ingot.hlo.opset.contraction import PRECISIONS, ConvolutionLabels
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window, WindowDimension
 from ingot.semantics.device_groups import MOST_DEVICES
+from ingot.support.regex import regex
 
 Groups = tuple[tuple[int, ...], ...]
-_ALIAS = re.compile(r"\{([\d, ]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d, ]*)\}")
-_ACCURACY = re.compile(r"(\w+)=([\w.+\-]+)")
+_ALIAS = regex(r"\{([\d, ]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d, ]*)\}")
+_ACCURACY = regex(r"(\w+)=([\w.+\-]+)")
 _MODES = {"default": 0, "highest": 1}
 
 
@@ -215,7 +215,7 @@ def write_pairs(pairs: Groups) -> list[Message]:
 
 # ---- domains
 
-_DOMAIN = re.compile(r'\{kind="sharding",\s*entry=(\{.*\}),\s*exit=(\{.*\})\}')
+_DOMAIN = regex(r'\{kind="sharding",\s*entry=(\{.*\}),\s*exit=(\{.*\})\}')
 
 
 def read_domain(message: Message) -> str:

@@ -11,7 +11,6 @@ Invariant: for every codec, reading what was written gives the same value.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import MISSING, Field, field
 from functools import cache, lru_cache
@@ -31,18 +30,17 @@ from ingot.hlo.opset.collective import Groups, WrittenGroups
 from ingot.hlo.shape import size_text
 from ingot.semantics.device_groups import MOST_DEVICES
 from ingot.support.records import record
+from ingot.support.regex import regex
 from ingot.support.text import braced
 
 Naming = Callable[[str], str]
 Sizes = tuple["int | Dim", ...]
-_INTS = re.compile(SKIP + r"\{([\d,\s\-]*+)\}")
-_FLOAT = re.compile(SKIP + r"(-?[\w.+\-]++)")
-_NO_PADDING = re.compile(r"[ \t]*+(?:[,}\r\n]|//|/\*|\Z)")
-_GROUPS_TILED = re.compile(
-    SKIP + r"\[([\d,\s]++)\]\s*+<=\s*+\[([\d,\s]++)\](?:\s*+T\(([\d,\s]++)\))?+"
-)
-_GROUPS_MESH = re.compile(SKIP + r"mesh\[([^\]]*+)\]\s*+\{([^}]*+)\}")
-_AXIS = re.compile(r"""['"](\w++)['"]\s*+=\s*+(\d++)""")
+_INTS = regex(SKIP + r"\{([\d,\s\-]*+)\}")
+_FLOAT = regex(SKIP + r"(-?[\w.+\-]++)")
+_NO_PADDING = regex(r"[ \t]*+(?:[,}\r\n]|//|/\*|\Z)")
+_GROUPS_TILED = regex(SKIP + r"\[([\d,\s]++)\]\s*+<=\s*+\[([\d,\s]++)\](?:\s*+T\(([\d,\s]++)\))?+")
+_GROUPS_MESH = regex(SKIP + r"mesh\[([^\]]*+)\]\s*+\{([^}]*+)\}")
+_AXIS = regex(r"""['"](\w++)['"]\s*+=\s*+(\d++)""")
 
 
 @record

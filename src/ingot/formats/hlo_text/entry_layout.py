@@ -8,18 +8,18 @@ stay row-major. After passes change the entry's shapes it is no longer valid, an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from ingot.formats.hlo_text.reader import Reader
 from ingot.formats.hlo_text.shape_text import ShapeReader
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
+from ingot.support.regex import regex
 
 LAYOUT = "entry_computation_layout"
 
-_LAYOUT_OF_SHAPE = re.compile(r"(?<=\])\{[^{}]*+\}")
-_NO_MEANING = re.compile(r"/\*(?>[^*]|\*(?!/))*+\*/|\s+")
+_LAYOUT_OF_SHAPE = regex(r"(?<=\])\{[^{}]*+\}")
+_NO_MEANING = regex(r"/\*(?>[^*]|\*(?!/))*+\*/|\s+")
 
 Signature = tuple[list[Shape], Shape]
 """Shapes of the parameters, and of the result."""

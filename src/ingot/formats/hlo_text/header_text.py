@@ -18,6 +18,7 @@ from ingot.hlo.instruction import NO_METADATA, Metadata
 from ingot.hlo.module import Alias
 from ingot.semantics.device_groups import MOST_DEVICES
 from ingot.support.records import mutable
+from ingot.support.regex import regex
 from ingot.support.text import braced, did_you_mean
 
 # Header attributes that Ingot keeps as text and prints back.
@@ -40,19 +41,19 @@ KEPT = (
 )
 _COUNTS = frozenset(("replica_count", "num_partitions"))
 _READ = ("is_scheduled", "input_output_alias", LAYOUT)
-_METADATA = re.compile(SKIP + r'\{((?>[^{}"]|"(?>[^"\\]|\\.)*+")*+)\}', re.DOTALL)
+_METADATA = regex(SKIP + r'\{((?>[^{}"]|"(?>[^"\\]|\\.)*+")*+)\}', re.DOTALL)
 _FIELDS = ("op_type", "op_name", "source_file", "source_line", "stack_frame_id")
-_PAIR = re.compile(r'([\w.]+)=(?:"((?>[^"\\]|\\.)*+)"|(\{[^}]*+\}|[^\s",]+))', re.DOTALL)
+_PAIR = regex(r'([\w.]+)=(?:"((?>[^"\\]|\\.)*+)"|(\{[^}]*+\}|[^\s",]+))', re.DOTALL)
 # What nearly all metadata looks like: no escapes, XLA's order.
-_USUAL = re.compile(
+_USUAL = regex(
     r'(?:op_type="([^"\\]*+)"\s*+)?+(?:op_name="([^"\\]*+)"\s*+)?+'
     r'(?:source_file="([^"\\]*+)"\s*+)?+(?:source_line=(\d{1,9})\s*+)?+'
     r"(?:stack_frame_id=(\d++))?+"
 )
-_TABLE = re.compile(SKIP + r"(FileNames|FunctionNames|FileLocations|StackFrames)\b(?!\s*[=(])")
-_NUMBERED_STRING = re.compile(SKIP + r'(\d++)\s++"((?>[^"\\]|\\.)*+)"', re.DOTALL)
-_NUMBERED_RECORD = re.compile(SKIP + r"(\d++)\s++\{([^{}]*+)\}")
-_INDEX = re.compile(SKIP + r"\{([\d,\s]*+)\}")
+_TABLE = regex(SKIP + r"(FileNames|FunctionNames|FileLocations|StackFrames)\b(?!\s*[=(])")
+_NUMBERED_STRING = regex(SKIP + r'(\d++)\s++"((?>[^"\\]|\\.)*+)"', re.DOTALL)
+_NUMBERED_RECORD = regex(SKIP + r"(\d++)\s++\{([^{}]*+)\}")
+_INDEX = regex(SKIP + r"\{([\d,\s]*+)\}")
 
 
 @mutable

@@ -30,21 +30,22 @@ from ingot.hlo.opdef import NO_ATTRIBUTES, Codec, NoAttributes, OpDef, OpView, t
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import IngotError, UnsupportedError
 from ingot.support.records import mutable
+from ingot.support.regex import regex
 from ingot.support.text import did_you_mean
 
 # `ROOT %name =`, then what nearly every instruction goes on with: an array shape and an opcode.
-_HEAD = re.compile(
+_HEAD = regex(
     SKIP
     + r"(ROOT\s++)?+%?([\w.\-]++)\s*+="
     + f"(?:{ARRAY.pattern}{SKIP}"
     + r"([a-z][a-z0-9\-]*+)\()?+"
 )
-_OPCODE = re.compile(SKIP + r"([a-z][a-z0-9\-]*+)" + SKIP + r"\(")
+_OPCODE = regex(SKIP + r"([a-z][a-z0-9\-]*+)" + SKIP + r"\(")
 # Operands as XLA prints them: names only. Anything else takes the longer way.
-_NAMES_ONLY = re.compile(r"((?>[%\w.\-,\s]|/\*(?>[^*]|\*(?!/))*+\*/)*+)\)")
-_COMMENT = re.compile(r"/\*(?>[^*]|\*(?!/))*+\*/")
-_ATTRIBUTE = re.compile(SKIP + "," + SKIP + r"([A-Za-z_][\w.\-]*+)\s*+=")
-_SCALAR_LITERAL = re.compile(r"\s*+([\w.+\-]++)\s*+\)")
+_NAMES_ONLY = regex(r"((?>[%\w.\-,\s]|/\*(?>[^*]|\*(?!/))*+\*/)*+)\)")
+_COMMENT = regex(r"/\*(?>[^*]|\*(?!/))*+\*/")
+_ATTRIBUTE = regex(SKIP + "," + SKIP + r"([A-Za-z_][\w.\-]*+)\s*+=")
+_SCALAR_LITERAL = regex(r"\s*+([\w.+\-]++)\s*+\)")
 # Any instruction may have these.
 _COMMON = (*sorted(KEPT), "metadata", "control-predecessors")
 # The two branches of a conditional on a pred have names of their own.

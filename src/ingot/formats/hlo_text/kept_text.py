@@ -7,9 +7,8 @@ a pass parses the text later, its form is checked when it is read.
 
 from __future__ import annotations
 
-import re
-
 from ingot.formats.hlo_text.reader import Reader
+from ingot.support.regex import regex
 
 # Attributes of any instruction that change no value: kept as text, printed back.
 KEPT_BEFORE_METADATA = (
@@ -51,13 +50,13 @@ _PATH = r"\{[\d,\s]*+\}"
 _ALIAS = rf"\s*+{_PATH}\s*+:\s*+\(\s*+\d{{1,9}}\s*+,\s*+{_PATH}(?:\s*+,\s*+[\w\-]++)?\s*+\)\s*+"
 # How values that are kept as text look, where protos or passes take them apart.
 FORMS = {
-    "result_accuracy": re.compile(
+    "result_accuracy": regex(
         rf"\{{(?:mode=\w+|tolerance=\{{\s*(?:(?:atol|rtol|ulps)={_NUMBER}[\s,]*)*\}})\}}"
     ),
-    "output_to_operand_aliasing": re.compile(rf"\{{(?:{_ALIAS}(?:,{_ALIAS})*+)?\s*+\}}"),
-    "parameter_replication": re.compile(r"\{\s*(?:(?:true|false)[\s,]*)*\}"),
-    "padding_type": re.compile("|".join(PADDING_TYPES)),
-    "schedule": re.compile("|".join(SCHEDULES)),
+    "output_to_operand_aliasing": regex(rf"\{{(?:{_ALIAS}(?:,{_ALIAS})*+)?\s*+\}}"),
+    "parameter_replication": regex(r"\{\s*(?:(?:true|false)[\s,]*)*\}"),
+    "padding_type": regex("|".join(PADDING_TYPES)),
+    "schedule": regex("|".join(SCHEDULES)),
 }
 
 

@@ -25,13 +25,14 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32, F64, DType, Kind
 from ingot.hlo.literal import Array, Literal
 from ingot.hlo.shape import Shape
+from ingot.support.regex import regex
 
-_COMMENT = re.compile(r"/\*(?>[^*]|\*(?!/))*+\*/")
-_ELEMENT = re.compile(r"[^{},()\s_]++(?:\(0x[0-9a-fA-F]++\))?+")
-_COMPLEX = re.compile(r"\(\s*+(@)\s*+,\s*+(@)\s*+\)".replace("@", _ELEMENT.pattern))
-_NAN = re.compile(r"(-?)nan(?:\(0x([0-9a-fA-F]+)\))?$")
-_SCALAR = re.compile(SKIP + f"({_COMPLEX.pattern}|{_ELEMENT.pattern})")
-_ELIDED = re.compile(SKIP + r"\{\s*+\.\.\.\s*+\}")
+_COMMENT = regex(r"/\*(?>[^*]|\*(?!/))*+\*/")
+_ELEMENT = regex(r"[^{},()\s_]++(?:\(0x[0-9a-fA-F]++\))?+")
+_COMPLEX = regex(r"\(\s*+(@)\s*+,\s*+(@)\s*+\)".replace("@", _ELEMENT.pattern))
+_NAN = regex(r"(-?)nan(?:\(0x([0-9a-fA-F]+)\))?$")
+_SCALAR = regex(SKIP + f"({_COMPLEX.pattern}|{_ELEMENT.pattern})")
+_ELIDED = regex(SKIP + r"\{\s*+\.\.\.\s*+\}")
 _MOST_BYTES = 1 << 31
 _MOST_EMPTY_ROWS = 1 << 10
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
@@ -93,7 +94,7 @@ def _read_tuple(reader: Reader, shape: Shape) -> Literal:
     return Literal(shape, None, tuple(elements))
 
 
-_ELEMENT_SHAPE = re.compile(SKIP + r"[a-z]\w*+\[[\d,]*+\](?:\{[\d,]*+\})?+")
+_ELEMENT_SHAPE = regex(SKIP + r"[a-z]\w*+\[[\d,]*+\](?:\{[\d,]*+\})?+")
 
 
 MADE_UP = "INGOT0107"

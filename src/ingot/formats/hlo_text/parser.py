@@ -38,11 +38,12 @@ from ingot.hlo.verifier import verify, verify_instruction
 from ingot.support.arguments import encodable, require_type
 from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import IngotError
+from ingot.support.regex import regex
 from ingot.support.text import did_you_mean
 
-_HEAD = re.compile(SKIP + r"(?:(ENTRY)\b" + SKIP + r")?+%?([\w.\-]++)" + SKIP + r"([({])", re.ASCII)
-_MLIR = re.compile(SKIP + r'(?:module\s*+[@{a]|"builtin\.module"|#loc)')
-_AFTER = re.compile(SKIP + r',\s*+execution_thread="[^"]*+"')
+_HEAD = regex(SKIP + r"(?:(ENTRY)\b" + SKIP + r")?+%?([\w.\-]++)" + SKIP + r"([({])", re.ASCII)
+_MLIR = regex(SKIP + r'(?:module\s*+[@{a]|"builtin\.module"|#loc)')
+_AFTER = regex(SKIP + r',\s*+execution_thread="[^"]*+"')
 
 
 def parse(text: str, source_name: str = "<hlo>") -> Module:

@@ -34,6 +34,7 @@ from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.support.arguments import require_type
+from ingot.support.regex import regex
 
 _INLINE: dict[str, Callable[[Instruction], str]] = {
     "parameter": lambda instruction: str(instruction.attributes.number),
@@ -41,7 +42,7 @@ _INLINE: dict[str, Callable[[Instruction], str]] = {
 }
 # XLA's parser refuses names that are element types.
 _RESERVED = frozenset(DTYPES) - {"tuple"}
-_INVALID_CHARACTER = re.compile(r"[^\w.\-]", re.ASCII)
+_INVALID_CHARACTER = regex(r"[^\w.\-]", re.ASCII)
 # XLA numbers every fifth element of long lists.
 _MARK_EVERY = 5
 

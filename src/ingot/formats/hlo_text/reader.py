@@ -19,24 +19,25 @@ from dataclasses import replace
 from typing import NoReturn
 
 from ingot.support.diagnostics import IngotError, ParseError, Span
+from ingot.support.regex import regex
 
 SKIP = r"(?>\s+|/\*(?>[^*]|\*(?!/))*+\*/|//[^\n]*+)*+"
 MAX_NESTING = 100
 _LONGEST_LINE = 400
 _LONGEST_NUMBER = 19
 
-_SKIP = re.compile(SKIP)
-NAME = re.compile(SKIP + r"%?([\w.\-]++)", re.ASCII)
-WORD = re.compile(SKIP + r"([A-Za-z_][\w.\-]*+)")
-STRING = re.compile(SKIP + r'"((?>[^"\\]|\\.)*+)"', re.DOTALL)
-_DIGITS = re.compile(r"-?\d+", re.ASCII)
-_INTEGER = re.compile(SKIP + r"(-?\d++)")
+_SKIP = regex(SKIP)
+NAME = regex(SKIP + r"%?([\w.\-]++)", re.ASCII)
+WORD = regex(SKIP + r"([A-Za-z_][\w.\-]*+)")
+STRING = regex(SKIP + r'"((?>[^"\\]|\\.)*+)"', re.DOTALL)
+_DIGITS = regex(r"-?\d+", re.ASCII)
+_INTEGER = regex(SKIP + r"(-?\d++)")
 # Text between two brackets of a value that is kept as text.
-_PLAIN = re.compile(r'(?>[^{}()\[\]"]|"(?>[^"\\]|\\.)*+")++', re.DOTALL)
+_PLAIN = regex(r'(?>[^{}()\[\]"]|"(?>[^"\\]|\\.)*+")++', re.DOTALL)
 # A value with no bracket: up to the comma or the end of the instruction.
-_BARE = re.compile(r'(?>[^\s,{}()\[\]"]|"(?>[^"\\]|\\.)*+")++', re.DOTALL)
+_BARE = regex(r'(?>[^\s,{}()\[\]"]|"(?>[^"\\]|\\.)*+")++', re.DOTALL)
 _BRACKETS = {"{": "}", "(": ")", "[": "]"}
-_OCTAL_OR_CHARACTER = re.compile(rb"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+_OCTAL_OR_CHARACTER = regex(rb"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 
 

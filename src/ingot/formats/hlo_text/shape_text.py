@@ -22,22 +22,23 @@ from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DTYPES
 from ingot.hlo.shape import Layout, Shape
+from ingot.support.regex import regex
 from ingot.support.text import did_you_mean
 
-ARRAY = re.compile(SKIP + r"([a-z]\w*+\[[^\[\]{}]*+\](?:\s*+\{[\d,\s]*+(?::[^{}]*+)?+\})?+)")
-_PARTS = re.compile(r"(\w+)\[([^\]]*)\](?:\s*\{([\d,\s]*)(?::([^}]*))?\})?$")
-_COMMENT = re.compile(r"/\*(?>[^*]|\*(?!/))*+\*/")
-_SIZE = re.compile(SKIP + r"(-?\d++|\?[A-Za-z_][\w.]*+|\?(?=\())")
-_OPERATOR = re.compile(SKIP + r"([+\-*])")
-_ATOM = re.compile(SKIP + r"(\d++|[A-Za-z_][\w.]*+|\()")
+ARRAY = regex(SKIP + r"([a-z]\w*+\[[^\[\]{}]*+\](?:\s*+\{[\d,\s]*+(?::[^{}]*+)?+\})?+)")
+_PARTS = regex(r"(\w+)\[([^\]]*)\](?:\s*\{([\d,\s]*)(?::([^}]*))?\})?$")
+_COMMENT = regex(r"/\*(?>[^*]|\*(?!/))*+\*/")
+_SIZE = regex(SKIP + r"(-?\d++|\?[A-Za-z_][\w.]*+|\?(?=\())")
+_OPERATOR = regex(SKIP + r"([+\-*])")
+_ATOM = regex(SKIP + r"(\d++|[A-Za-z_][\w.]*+|\()")
 _FUNCTIONS: dict[str, Callable[[int | Dim, int | Dim], int | Dim]] = {
     "floordiv": dim_math.floordiv,
     "mod": dim_math.mod,
     "max": dim_math.maximum,
     "min": dim_math.minimum,
 }
-_BUFFER = re.compile(SKIP + r"b\((?=\s*+[a-z]\w*+\[)")
-_STARTS = (ARRAY, re.compile(SKIP + r"\("), _BUFFER)
+_BUFFER = regex(SKIP + r"b\((?=\s*+[a-z]\w*+\[)")
+_STARTS = (ARRAY, regex(SKIP + r"\("), _BUFFER)
 _BARE = {"token": Shape.token(), "opaque": Shape.opaque()}
 
 

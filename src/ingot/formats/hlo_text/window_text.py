@@ -8,13 +8,12 @@ Source: xla/window_util.cc (ToString), xla/hlo/parser/hlo_parser.cc (ParseWindow
 
 from __future__ import annotations
 
-import re
-
 from ingot.formats.hlo_text.reader import SKIP, Reader
 from ingot.hlo.window import Window, WindowDimension
+from ingot.support.regex import regex
 from ingot.support.text import did_you_mean
 
-_PART = re.compile(SKIP + r"(\w++)=([\d_x\-]++)")
+_PART = regex(SKIP + r"(\w++)=([\d_x\-]++)")
 # Name in the text and field of a dimension; `pad` has two fields.
 _FIELDS = {
     "size": "size",

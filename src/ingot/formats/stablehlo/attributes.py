@@ -7,7 +7,6 @@ as integers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,9 +15,10 @@ import numpy as np
 from ingot.formats.stablehlo.binding import mlir
 from ingot.hlo.opdef import Codec
 from ingot.support.diagnostics import ParseError
+from ingot.support.regex import regex
 
 # How MLIR prints an enumeration of StableHLO: `#stablehlo<comparison_direction LT>`.
-_ENUMERATION = re.compile(r"#stablehlo<\w+ (\w+)>")
+_ENUMERATION = regex(r"#stablehlo<\w+ (\w+)>")
 INT64 = range(-(1 << 63), 1 << 63)
 """The numbers of 64 bits."""
 

@@ -12,7 +12,6 @@ An artifact of VHLO (`StableHLO_v1.13.0` after the bytecode magic) is upgraded b
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from ingot.support.deep_stack import on_large_stack
 from ingot.support.diagnostics import ParseError, UnsupportedError
 from ingot.support.records import record
+from ingot.support.regex import regex
 
 MAGIC = b"ML\xefR"
 _ARTIFACT = b"StableHLO_v"
@@ -176,8 +176,8 @@ _PAIRS = (b"<>", b"()", b"[]", b"{}")
 _NO_BRACKETS = bytes(set(range(256)).difference(*_PAIRS))
 _ROUNDS = 8
 _STRING = rb"\"(?:[^\"\\]|\\.)*+\""
-_STRINGS = re.compile(_STRING)
-_BRACKETS = re.compile(rb"[(){}\[\]<>]|->|" + _STRING + rb"|//[^\n]*+")
+_STRINGS = regex(_STRING)
+_BRACKETS = regex(rb"[(){}\[\]<>]|->|" + _STRING + rb"|//[^\n]*+")
 
 
 def _depth(data: str | bytes) -> int:

@@ -18,10 +18,11 @@ from ingot.hlo.dtype import Kind
 from ingot.hlo.literal import Literal
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.regex import regex
 
-_BODY = re.compile(r"dense<(.*)>\s*:", re.DOTALL)
-_BYTES = re.compile(r'"0x([0-9A-Fa-f]*)"')
-_ELEMENT = re.compile(r"0x[0-9A-Fa-f]+|-?[\d.]+(?:[eE][+-]?\d+)?|true|false")
+_BODY = regex(r"dense<(.*)>\s*:", re.DOTALL)
+_BYTES = regex(r'"0x([0-9A-Fa-f]*)"')
+_ELEMENT = regex(r"0x[0-9A-Fa-f]+|-?[\d.]+(?:[eE][+-]?\d+)?|true|false")
 _INTEGERS = (Kind.SIGNED, Kind.UNSIGNED)
 # Element types whose buffer the bindings give.
 _BUFFERED = frozenset(

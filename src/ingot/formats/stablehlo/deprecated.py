@@ -9,8 +9,6 @@ Source: xla/hlo/builder/lib/{matrix,slicing}.cc (Einsum, TorchIndexSelect).
 
 from __future__ import annotations
 
-import re
-
 from ingot.formats.stablehlo.scope import Converter, Results, Site
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.instruction import Instruction
@@ -19,9 +17,10 @@ from ingot.hlo.opset.contraction import DotAttributes
 from ingot.hlo.opset.indexing import GatherAttributes
 from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.hlo.shape import Shape
+from ingot.support.regex import regex
 
 Labels = list[str]
-_LABEL = re.compile(r"\.\.\.|\S")
+_LABEL = regex(r"\.\.\.|\S")
 
 
 def _einsum(site: Site) -> Results:

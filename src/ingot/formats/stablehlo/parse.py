@@ -13,7 +13,6 @@ Example:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -36,11 +35,12 @@ from ingot.support.collector import collector_paused
 from ingot.support.diagnostics import ParseError, UnsupportedError
 from ingot.support.forking import defers_fork
 from ingot.support.records import record
+from ingot.support.regex import regex
 
 # Attributes of the MLIR module that HLO's header has, and the value that is not written.
 _HEADER = {"mhlo.num_replicas": ("replica_count", 1), "mhlo.num_partitions": ("num_partitions", 1)}
 
-_FROM_BINDINGS = re.compile(r"nanobind::detail|incompatible function arguments")
+_FROM_BINDINGS = regex(r"nanobind::detail|incompatible function arguments")
 """Part of the message of errors that MLIR's bindings raise for unsupported input."""
 _MEMORY_KIND = "mhlo.memory_kind"
 _LAYOUT = "mhlo.layout_mode"

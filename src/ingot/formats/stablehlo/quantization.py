@@ -16,11 +16,12 @@ import numpy as np
 from ingot.hlo.dtype import DTYPES, DType
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.records import record
+from ingot.support.regex import regex
 
-_TYPE = re.compile(
+_TYPE = regex(
     r"!quant\.uniform<(u?i|u)(\d+)(?:<(-?\d+):(-?\d+)>)?:(\w+)(?::(\d+))?,\s*(.*)>$", re.DOTALL
 )
-_NUMBER = re.compile(r"(0x[0-9A-Fa-f]+|[-+.\deE]+)(?::(-?\d+))?")
+_NUMBER = regex(r"(0x[0-9A-Fa-f]+|[-+.\deE]+)(?::(-?\d+))?")
 
 
 @record

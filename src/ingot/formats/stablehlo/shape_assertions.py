@@ -25,8 +25,9 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import emit_assertion
 from ingot.support.diagnostics import ParseError
+from ingot.support.regex import regex
 
-_SPECIFIER = re.compile(r"\{\{|\{(\d+)(?:,(?:(.)?([-=+]))?(\d+))?(?::[^}]*)?\}")
+_SPECIFIER = regex(r"\{\{|\{(\d+)(?:,(?:(.)?([-=+]))?(\d+))?(?::[^}]*)?\}")
 _ALIGN = {"-": "<", "=": "^", "+": ">", None: ">"}
 _TEXT = "error_message"
 

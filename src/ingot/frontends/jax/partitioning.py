@@ -16,7 +16,7 @@ from typing import Any
 from ingot.client.pjrt.extensions import write_sharding
 from ingot.formats.stablehlo import parse_stablehlo
 from ingot.hlo.shape import Shape
-from ingot.passes.spmd.custom_partitioners import OwnPartition, Value, register_partitioner
+from ingot.passes.spmd.own_partitions import OwnPartition, Value, register_partitioner
 from ingot.passes.spmd.sharding import Sharding, parse_sharding, replicated
 from ingot.support.diagnostics import UnsupportedError
 

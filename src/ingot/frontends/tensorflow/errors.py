@@ -11,7 +11,6 @@ Ingot with its traceback.
 
 from __future__ import annotations
 
-import re
 import traceback
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +21,7 @@ from ingot.frontends.tensorflow.modules import errors
 from ingot.runtime.execute import FIRST_CONSTRAINT
 from ingot.runtime.execution import sizes_error
 from ingot.support.diagnostics import ExecutionError, IngotError, InternalError, ResourceError
+from ingot.support.regex import regex
 
 CANNOT_COMPILE = "Ingot cannot compile"
 CANNOT_RUN = "Ingot cannot run"
@@ -29,9 +29,9 @@ CANNOT_RUN = "Ingot cannot run"
 _MOST_INPUTS = 8
 """Inputs whose shapes a message shows."""
 
-_TRACED_NAME = re.compile(r"__(?:inference|forward|inference___backward)_(.+)_\d+(?:_part\d+)?")
-_OWN_NODE = re.compile(r"(part\d+_)?launch")
-_WRAPPER = re.compile(
+_TRACED_NAME = regex(r"__(?:inference|forward|inference___backward)_(.+)_\d+(?:_part\d+)?")
+_OWN_NODE = regex(r"(part\d+_)?launch")
+_WRAPPER = regex(
     r"^\{\{function_node __wrapped__[^}]*\}\} |\s*\[\[\{*node [^\]]*\]\]|\s*\[Op:\w*\]$"
 )
 

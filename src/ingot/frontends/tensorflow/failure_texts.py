@@ -24,13 +24,14 @@ from ingot.frontends.tensorflow.errors import CANNOT_COMPILE, CANNOT_RUN
 from ingot.frontends.tensorflow.modules import context, errors, execute, function_pb2
 from ingot.frontends.tensorflow.specialisation import COMPUTED_VALUE
 from ingot.frontends.tensorflow.variables import may_repeat
+from ingot.support.regex import regex
 
 _CHECK = "error[INGOT0505]"
 """The code of checks at run time. A call that Ingot refuses to lower is not made again: kernels of
 TensorFlow's end the process over some operands of a wrong rank (`lowering.ranks`)."""
-_ASSERTION = re.compile(r"assertion failed: .*?(?=\n  op: |\n\s*\[\[|\Z)", re.DOTALL)
-_OP = re.compile(r"^  op: (\w+) \(node '([^']*)'\)$", re.MULTILINE)
-_AROUND = re.compile(
+_ASSERTION = regex(r"assertion failed: .*?(?=\n  op: |\n\s*\[\[|\Z)", re.DOTALL)
+_OP = regex(r"^  op: (\w+) \(node '([^']*)'\)$", re.MULTILINE)
+_AROUND = regex(
     r"^\d+ root error\(s\) found\.\n  \(0\) [A-Z_]+: |\{\{function_node [^}]*\}\} ?"
     r"|\n\s*\[\[\{*node .*\Z",
     re.DOTALL,

@@ -23,9 +23,10 @@ from ingot.frontends.tensorflow.errors import without_wrapper
 from ingot.frontends.tensorflow.launch_writer import LIST_NODE, Program
 from ingot.frontends.tensorflow.placement import Refused
 from ingot.support.diagnostics import Diagnostic
+from ingot.support.regex import regex
 
-_IN_MESSAGE = re.compile(LIST_NODE.format(launch=r"(\d+)", parameter=r"(\d+)"))
-_NODE_IN_MESSAGE = re.compile(r"\s*\[\[\{*(?:function_)?node .*", re.DOTALL)
+_IN_MESSAGE = regex(LIST_NODE.format(launch=r"(\d+)", parameter=r"(\d+)"))
+_NODE_IN_MESSAGE = regex(r"\s*\[\[\{*(?:function_)?node .*", re.DOTALL)
 _UNWRITTEN = frozenset({"EmptyTensorList", "TensorListReserve"})
 _SAME = frozenset({"Identity", "StopGradient", "ZerosLike"})
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})

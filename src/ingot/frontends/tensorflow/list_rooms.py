@@ -11,8 +11,9 @@ Invariant: a program that may end so writes no variable in place: it can run aga
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
+
+from ingot.support.regex import regex
 
 _GROWTH, _GROWTH_OF_LARGE = 4, 2
 _LARGE_BYTES = 64 << 20
@@ -21,7 +22,7 @@ Rooms = Mapping[str, int]
 """By kind of list: how many times its room has grown."""
 
 _TEXT = "a list of {kind} that grows in a loop got more than {rows} elements"
-_PATTERN = re.compile(_TEXT.format(kind=r"(.+?)", rows=r"(.+?)"))
+_PATTERN = regex(_TEXT.format(kind=r"(.+?)", rows=r"(.+?)"))
 
 
 def grown(room: int, element_bytes: int, times: int) -> int:

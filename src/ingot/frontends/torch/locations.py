@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import os
-import re
 from functools import lru_cache
 from typing import Any
 
 import torch
 
 from ingot.hlo.instruction import Metadata
+from ingot.support.regex import regex
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_FRAME = regex(r'File "([^"]+)", line (\d+)')
 
 
 @lru_cache(maxsize=4096)

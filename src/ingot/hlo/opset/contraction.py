@@ -6,7 +6,6 @@ Source: StableHLO specification `dot_general`, `convolution` (labels as there); 
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from ingot.hlo import dim
@@ -19,6 +18,7 @@ from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
 from ingot.support.diagnostics import VerifyError
 from ingot.support.records import record
+from ingot.support.regex import regex
 
 if TYPE_CHECKING:
     from ingot.hlo.instruction import Instruction
@@ -32,7 +32,7 @@ DOT_ALGORITHMS = (
     "dot_bf16_bf16_f32_x6", "dot_tf32_tf32_f32", "dot_tf32_tf32_f32_x3", "dot_f32_f32_f32",
     "dot_f64_f64_f64", "dot_bf16_bf16_f32_x9",
 )  # fmt: skip
-_LABELS = re.compile(r"(\w+)_(\w+)->(\w+)")
+_LABELS = regex(r"(\w+)_(\w+)->(\w+)")
 
 
 @record

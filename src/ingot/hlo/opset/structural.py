@@ -6,8 +6,6 @@ Source: XLA operation semantics; xla/hlo/ir/hlo_instructions.h.
 
 from __future__ import annotations
 
-import re
-
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import TOKEN
 from ingot.hlo.interfaces import RegionKind
@@ -17,10 +15,11 @@ from ingot.hlo.opset.library_calls import require_known
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
 from ingot.support.records import record
+from ingot.support.regex import regex
 
 FAMILY = "structural"
 _SHAPE = Trait.NEEDS_SHAPE
-_ALIAS = re.compile(r"\{([\d, ]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d, ]*)\}\s*\)")
+_ALIAS = regex(r"\{([\d, ]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d, ]*)\}\s*\)")
 FUSION_KINDS = ("kLoop", "kInput", "kOutput", "kCustom")
 # In the order of XLA's numbers in the proto.
 API_VERSIONS = (

@@ -204,10 +204,8 @@ class Op(Pattern):
     @property
     def names(self) -> frozenset[str]:
         """The name of this instruction and of everything below it."""
-        found = frozenset((self.name,)) if self.name else frozenset[str]()
-        for operand in self.operands or ():
-            found |= operand.names
-        return found
+        below = [operand.names for operand in self.operands or ()]
+        return frozenset((self.name,) if self.name else ()).union(*below)
 
     @property
     def wanted(self) -> frozenset[str] | None:

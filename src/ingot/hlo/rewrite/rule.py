@@ -26,8 +26,9 @@ way.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable
-from pathlib import Path
+from functools import cached_property
 from types import ModuleType
 from typing import Any, cast
 
@@ -97,7 +98,6 @@ class Rule:
         location: `file:line` of its definition.
         parameters: the names that the function takes.
         examples: HLO lines that it fires on, where no generator can make them from the pattern.
-        variants: the variants of the pattern, each with its compiled matcher.
     """
 
     name: str
@@ -108,7 +108,15 @@ class Rule:
     location: str
     parameters: tuple[str, ...]
     examples: tuple[str, ...]
-    variants: tuple[tuple[Op, Match], ...]
+
+    @cached_property
+    def variants(self) -> tuple[tuple[Op, Match], ...]:
+        """The variants of the pattern, each with its compiled matcher.
+
+        A program has the ops of a fifth of the rules, so these are made when they are needed.
+        """
+        ops = [each for each in self.pattern.variants() if isinstance(each, Op)]
+        return tuple([(each, each.compile()) for each in ops])
 
     def match(self, instruction: Instruction) -> Bindings | None:
         """Return the bindings of the pattern on `instruction`, or None."""
@@ -143,7 +151,7 @@ def rule(
         code = function.__code__
         given = code.co_varnames[: code.co_argcount]
         row = f"{function.__name__}: {inspect.getdoc(function) or ''}"
-        location = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+        location = _location(code.co_filename, code.co_firstlineno)
         return _rule(row, pattern, (function, given, location), fp, example)
 
     return make
@@ -164,9 +172,13 @@ def identity(
     here = inspect.currentframe()
     assert here is not None, "CPython has frames"
     assert here.f_back is not None, "the row is written somewhere"
-    location = f"{Path(here.f_back.f_code.co_filename).name}:{here.f_back.f_lineno}"
+    location = _location(here.f_back.f_code.co_filename, here.f_back.f_lineno)
     names = tuple(sorted(replacement.names))
     return _rule(row, pattern, (replaced, ("root", "build", *names), location), fp, example)
+
+
+def _location(file: str, line: int) -> str:
+    return f"{os.path.basename(file)}:{line}"
 
 
 def _instantiated(
@@ -198,7 +210,6 @@ def _rule(
     unbound = set(names) - pattern.names - {"root", "build"}
     if unbound or not algebra:
         raise InternalError(f"rule {name}: unbound parameters {unbound} or no algebra")
-    variants = [each for each in pattern.variants() if isinstance(each, Op)]
     return Rule(
         name,
         algebra,
@@ -208,7 +219,6 @@ def _rule(
         location,
         names,
         (example,) if isinstance(example, str) else example,
-        tuple((variant, variant.compile()) for variant in variants),
     )
 
 

@@ -70,7 +70,7 @@ class _Runner(PassRunner[Module, Pass]):
         super().__init__(module, context)
         self._checks = context.debug > 0
         self._census = Census(module)
-        self._settled: dict[type, Pass] = {}
+        self._settled: dict[str, Pass] = {}
 
     def step(self, step: Step, pipeline: str) -> bool:
         """Run a pass or a group, unless the module has nothing that it looks for."""
@@ -117,7 +117,7 @@ class _Runner(PassRunner[Module, Pass]):
         return changed
 
     def _pass(self, step: Pass, pipeline: str) -> bool:
-        settled = self._settled.get(type(step))
+        settled = self._settled.get(step.name)
         if settled is not None and (settled is step or settled == step):
             return False
         return self.run_pass(step, step.name, pipeline, lowers=step.lowers)
@@ -137,7 +137,7 @@ class _Runner(PassRunner[Module, Pass]):
             self._census.renew()
             self._settled.clear()
         elif not self._checks:
-            self._settled[type(step)] = step
+            self._settled[step.name] = step
         return changed
 
     def _run_checked(self, step: Pass) -> bool:

@@ -10,12 +10,20 @@ from __future__ import annotations
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.buffers.copy_insertion import CopyInsertion
 from ingot.passes.buffers.flatten import FlattenCallGraph, SplitUpdates
-from ingot.passes.schedule.latency_hiding import LatencyHidingScheduler
+from ingot.passes.late import late
 from ingot.passes.schedule.scheduler import MemoryScheduler
 
 _SCHEDULED = (FlattenCallGraph(), SplitUpdates(), MemoryScheduler())
 
-BUFFER_PASSES = Pipeline("buffers", (*_SCHEDULED, LatencyHidingScheduler(), CopyInsertion()))
+LATENCY_HIDING = late(
+    "latency-hiding-scheduler",
+    "schedule.latency_hiding.LatencyHidingScheduler",
+    "all-gather all-reduce all-to-all collective-broadcast collective-permute reduce-scatter",
+    requires="scheduled",
+)
+"""Begins collectives early."""
+
+BUFFER_PASSES = Pipeline("buffers", (*_SCHEDULED, LATENCY_HIDING, CopyInsertion()))
 """Those of CPUs."""
 
 GPU_BUFFER_PASSES = Pipeline("buffers", (*_SCHEDULED, CopyInsertion()))

@@ -31,9 +31,11 @@ from ingot.hlo.rewrite.census import BOUNDED
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape, dynamic_dims
 from ingot.hlo.size_definitions import define_size
-from ingot.passes.expand.dynamic_rewriter import without_bounds
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.lazy import function_at_home
 from ingot.support.records import record, replace
+
+without_bounds = function_at_home("ingot.passes.expand.dynamic_rewriter", "without_bounds")
 
 
 @record

@@ -7,54 +7,84 @@ Asynchronous forms are removed before the ops that they wrap.
 
 from __future__ import annotations
 
+from ingot.hlo.rewrite.census import BOUNDED
 from ingot.hlo.rewrite.pass_base import Pipeline
-from ingot.passes.expand.async_pairs import SendRecvToPermute, async_to_sync
-from ingot.passes.expand.batch_norm import batch_norm_expander
-from ingot.passes.expand.collectives import collective_expander
-from ingot.passes.expand.custom_call_expander import call_meanings
-from ingot.passes.expand.dynamic_boundary import DynamicBoundary, ExactBoundary
-from ingot.passes.expand.dynamic_padder import DynamicPadder
-from ingot.passes.expand.fft_lengths import fft_lengths
-from ingot.passes.expand.foreign import feed_expander
-from ingot.passes.expand.product_types import convolution_type_canonicalizer
-from ingot.passes.expand.ragged_dot import ragged_dot_rewriter, scaled_dot_rewriter
 from ingot.passes.expand.reducer_expander import reducer_expander
-from ingot.passes.expand.rng import rng_expander, rng_state_expander
-from ingot.passes.expand.scan import map_to_scan, scan_to_while
-from ingot.passes.expand.select_and_scatter import select_and_scatter_expander
-from ingot.passes.expand.sharding_remover import domain_remover
-from ingot.passes.expand.wide_arithmetic import mulhi_expander, stochastic_convert_decomposer
-from ingot.passes.simplify.calls import ConditionalToSelect
+from ingot.passes.late import late
 
 STATIC_SHAPES = Pipeline(
-    "static-shapes", (batch_norm_expander, DynamicBoundary(), call_meanings, DynamicPadder())
+    "static-shapes",
+    (
+        late(
+            "batchnorm_expander",
+            "expand.batch_norm.batch_norm_expander",
+            "batch-norm-training batch-norm-inference batch-norm-grad",
+        ),
+        late("dynamic-boundary", "expand.dynamic_boundary.DynamicBoundary", BOUNDED),
+        late("call-meanings", "expand.custom_call_expander.call_meanings", "custom-call"),
+        late(
+            "dynamic_padder",
+            "expand.dynamic_padder.DynamicPadder",
+            f"{BOUNDED} dynamic-reshape set-dimension-size",
+        ),
+    ),
 )
 """Removes dynamic dimensions; stages of a program exchange arrays without any."""
 
-STAGED_SHAPES = Pipeline("staged-shapes", (ExactBoundary(), STATIC_SHAPES))
+STAGED_SHAPES = Pipeline(
+    "staged-shapes",
+    (late("exact-boundary", "expand.dynamic_boundary.ExactBoundary", BOUNDED), STATIC_SHAPES),
+)
 """The same for a program that computes sizes anyway: it computes those of its results too."""
 
 RUNTIME_OPS = Pipeline(
     "runtime-ops",
     (
-        domain_remover,
+        late("domain_remover", "expand.sharding_remover.domain_remover", "domain"),
         STATIC_SHAPES,
-        select_and_scatter_expander,
+        late(
+            "select-and-scatter-expander",
+            "expand.select_and_scatter.select_and_scatter_expander",
+            "select-and-scatter",
+        ),
         reducer_expander,
-        map_to_scan,
-        ConditionalToSelect(),
-        async_to_sync,
-        SendRecvToPermute(),
-        collective_expander,
-        feed_expander,
-        convolution_type_canonicalizer,
-        fft_lengths,
-        ragged_dot_rewriter,
-        scaled_dot_rewriter,
-        scan_to_while,
-        rng_expander,
-        rng_state_expander,
-        stochastic_convert_decomposer,
-        mulhi_expander,
+        late("map-to-scan", "expand.scan.map_to_scan", "map"),
+        late("conditional-to-select", "simplify.calls.ConditionalToSelect", "conditional"),
+        late(
+            "async-to-sync",
+            "expand.async_pairs.async_to_sync",
+            "async-start async-update async-done copy-start copy-done "
+            "all-gather-start all-gather-done all-reduce-start all-reduce-done "
+            "collective-permute-start collective-permute-done",
+        ),
+        late(
+            "send-recv-to-permute",
+            "expand.async_pairs.SendRecvToPermute",
+            "send send-done recv recv-done",
+        ),
+        late(
+            "collective-expander",
+            "expand.collectives.collective_expander",
+            "all-gather all-reduce all-to-all collective-broadcast collective-permute "
+            "ragged-all-to-all reduce-scatter partition-id replica-id",
+        ),
+        late("feed-expander", "expand.foreign.feed_expander", "infeed outfeed"),
+        late(
+            "convolution-type-canonicalizer",
+            "expand.product_types.convolution_type_canonicalizer",
+            "convolution dot ragged-dot scaled-dot",
+        ),
+        late("fft-lengths", "expand.fft_lengths.fft_lengths", "fft"),
+        late("ragged-dot-rewriter", "expand.ragged_dot.ragged_dot_rewriter", "ragged-dot"),
+        late("scaled-dot-rewriter", "expand.ragged_dot.scaled_dot_rewriter", "scaled-dot"),
+        late("scan_expander", "expand.scan.scan_to_while", "scan"),
+        late("rng-expander", "expand.rng.rng_expander", "rng"),
+        late("rng-state-expander", "expand.rng.rng_state_expander", "rng-get-and-update-state"),
+        late(
+            "stochastic_convert_decomposer",
+            "expand.wide_arithmetic.stochastic_convert_decomposer",
+            "stochastic-convert",
+        ),
+        late("mulhi-expander", "expand.wide_arithmetic.mulhi_expander", "mulhi"),
     ),
 )

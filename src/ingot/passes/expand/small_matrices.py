@@ -12,7 +12,6 @@ Invariant: pivots, `info` and stored values are those of LAPACK; rounding is not
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 
 from ingot.hlo.builder import Builder
@@ -23,6 +22,7 @@ from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.semantics.custom_calls import config_text, whole_batch
 from ingot.support.records import record
+from ingot.support.regex import regex
 
 MOST_ROWS, LEAST_MATRICES = 4, 32
 """Rows of matrices at most: the operations of five are more than a kernel holds. Matrices of a
@@ -33,8 +33,8 @@ MOST_SOLVED, LEAST_SIDES = 8, 512
 4000x8 0.42, 2x4000 0.46, 100 of them 0.6 to 1. To compile 8 rows takes 0.2 s, 16 rows 0.4 s, the
 call of a routine 0.03 s (AVX-512, one thread, 2026-11-29)."""
 
-_TARGET = re.compile(r"lapack_[sd](\w+)_ffi")
-_CHARACTER = re.compile(r"(\w+) = (\d+) : ui8")
+_TARGET = regex(r"lapack_[sd](\w+)_ffi")
+_CHARACTER = regex(r"(\w+) = (\d+) : ui8")
 
 Elements = list[list[Instruction]]
 """Rows of elements, each an array whose last dimension is the batch."""

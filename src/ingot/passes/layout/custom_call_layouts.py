@@ -63,6 +63,7 @@ from ingot.semantics.call_layouts import (
 from ingot.semantics.custom_calls import config_text, set_config
 from ingot.semantics.entry_layouts import Layouts, take_entry_layouts
 from ingot.support.records import record, replace
+from ingot.support.regex import regex
 
 
 @record
@@ -152,7 +153,7 @@ def physical_shape(shape: Shape, orders: Iterator[Order]) -> Shape:
     return shape.with_dims(physical_dims(shape.dims, order)) if shape.is_array else shape
 
 
-_TARGET = re.compile(r"lapack_[sdcz]trsm_ffi")
+_TARGET = regex(r"lapack_[sdcz]trsm_ffi")
 
 _OPPOSITE: Mapping[str, Mapping[str, str]] = {
     "side": {"L": "R", "R": "L"},

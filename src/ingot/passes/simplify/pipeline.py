@@ -3,80 +3,62 @@
 
 Backends run `simplification()` before fusion. `ORDER` has the reasons for the order. The passes on
 dots come after the fixed point, as rules match dots as written, and are followed by another round
-for the transposes and reshapes that they make.
+for the transposes and reshapes that they make. Passes for ops that few programs have are rows
+(`late`), which import them when a module has such ops.
 """
 
 from __future__ import annotations
 
+from ingot.hlo.rewrite.census import EMPTY
 from ingot.hlo.rewrite.pass_base import FixedPoint, Pass, Pipeline
-from ingot.passes.expand.complex_expander.expander import ComplexExpander
-from ingot.passes.expand.custom_call_expander import custom_call_expander
-from ingot.passes.expand.lapack_calls import linalg_expander
 from ingot.passes.expand.normalization import FloatNormalization, SubByteNormalization
 from ingot.passes.expand.pipeline import RUNTIME_OPS
-from ingot.passes.expand.rng import rng_bit_generator_expander
-from ingot.passes.expand.sharding_remover import ShardingRemover
-from ingot.passes.expand.small_matrices import small_matrix_expander
-from ingot.passes.expand.wide_arithmetic import comparison_expander
-from ingot.passes.layout.custom_call_layouts import BitcastDecomposer, CustomCallLayouts
+from ingot.passes.late import late
 from ingot.passes.simplify.algsimp.rules import AlgebraicSimplifier
-from ingot.passes.simplify.all_reduces import (
-    AllReduceCodeMotion,
-    AllReduceCombiner,
-    WhileLoopAllReduceCodeMotion,
-)
-from ingot.passes.simplify.calls import (
-    CallInliner,
-    ConditionalSimplifier,
-    Defuser,
-    MapInliner,
-)
 from ingot.passes.simplify.constant_folding import ConstantFolding
-from ingot.passes.simplify.convolution_operands import (
-    conv_operand_swapper,
-    convolution_filter_slicer,
-)
-from ingot.passes.simplify.convolution_phases import convolution_phases
-from ingot.passes.simplify.convolution_taps import convolution_taps
-from ingot.passes.simplify.convolutions import ConvolutionCanonicalizer
 from ingot.passes.simplify.dead_code import CommonSubexpressionElimination, DeadCodeElimination
-from ingot.passes.simplify.depthwise_strips import depthwise_strips
-from ingot.passes.simplify.dots import DotCanonicalizer, DotStrengthReduction
-from ingot.passes.simplify.grouped_filter_gradients import grouped_filter_gradients
-from ingot.passes.simplify.movers import ReshapeMover, TransposeMover
-from ingot.passes.simplify.pair_reductions import SeparableWindows, pair_reductions
-from ingot.passes.simplify.scatters import scatter_simplifier
-from ingot.passes.simplify.sorts import SortSimplifier, topk_expander
-from ingot.passes.simplify.trip_count import WhileLoopTripCountAnnotator
 from ingot.passes.simplify.unfolding import UnfoldingLimit
-from ingot.passes.simplify.while_dots import WhileLoopDotCodeMotion
-from ingot.passes.simplify.while_invariants import (
-    WhileLoopConstantSinking,
-    WhileLoopInvariantCodeMotion,
-    WhileLoopProductLayout,
+
+_ZERO_SIZED = late(
+    "zero-sized-hlo-elimination", "simplify.zero_sized.ZeroSizedElimination", f"{EMPTY} gather"
 )
-from ingot.passes.simplify.while_loops import WhileLoopSimplifier
-from ingot.passes.simplify.while_stacks import WhileLoopStackMotion
-from ingot.passes.simplify.zero_sized import ZeroSizedElimination
+_CALLS = late("call-inliner", "simplify.calls.CallInliner", "call", ensures="flat-calls")
+_ALL_REDUCES = late("all-reduce-combiner", "simplify.all_reduces.AllReduceCombiner", "all-reduce")
+_TRIP_COUNTS = late(
+    "while-loop-trip-count-annotator", "simplify.trip_count.WhileLoopTripCountAnnotator", "while"
+)
+_SORTS = late("simplify-sorts", "simplify.sorts.SortSimplifier", "sort")
 
 FIXED_POINT = FixedPoint(
     "simplification",
     (
-        ZeroSizedElimination(),
-        CallInliner(),
-        MapInliner(),
+        _ZERO_SIZED,
+        _CALLS,
+        late("map-inliner", "simplify.calls.MapInliner", "map"),
         AlgebraicSimplifier(),
         CommonSubexpressionElimination(),
         ConstantFolding(),
-        ConditionalSimplifier(),
-        SortSimplifier(),
-        WhileLoopSimplifier(),
-        WhileLoopStackMotion(),
-        WhileLoopConstantSinking(),
-        WhileLoopInvariantCodeMotion(),
-        WhileLoopAllReduceCodeMotion(),
-        AllReduceCodeMotion(),
-        WhileLoopDotCodeMotion(),
+        late("simplify-conditional", "simplify.calls.ConditionalSimplifier", "conditional"),
+        _SORTS,
+        late("simplify-while-loops", "simplify.while_loops.WhileLoopSimplifier", "while"),
+        late("while-loop-stack-motion", "simplify.while_stacks.WhileLoopStackMotion", "while"),
+        late(
+            "while-loop-constant-sinking",
+            "simplify.while_invariants.WhileLoopConstantSinking",
+            "while",
+        ),
+        late(
+            "while-loop-invariant-code-motion",
+            "simplify.while_invariants.WhileLoopInvariantCodeMotion",
+            "while",
+        ),
+        late(
+            "while-loop-all-reduce-code-motion",
+            "simplify.all_reduces.WhileLoopAllReduceCodeMotion",
+            "while",
+        ),
+        late("all-reduce-code-motion", "simplify.all_reduces.AllReduceCodeMotion", "all-reduce"),
+        late("while-loop-dot-code-motion", "simplify.while_dots.WhileLoopDotCodeMotion", "while"),
         DeadCodeElimination(),
     ),
 )
@@ -85,44 +67,74 @@ EXPANSION = Pipeline(
     "expansion",
     (
         UnfoldingLimit(),
-        Defuser(),
-        ZeroSizedElimination(),
-        BitcastDecomposer(),
-        CallInliner(),
+        late("defuser", "simplify.calls.Defuser", "fusion"),
+        _ZERO_SIZED,
+        late("bitcast-decomposer", "layout.custom_call_layouts.BitcastDecomposer", "bitcast"),
+        _CALLS,
         RUNTIME_OPS,
-        ShardingRemover(),
-        custom_call_expander,
-        linalg_expander,
-        CustomCallLayouts(),
-        small_matrix_expander,
-        topk_expander,
-        SortSimplifier(),
-        comparison_expander,
-        rng_bit_generator_expander,
-        scatter_simplifier,
+        late("sharding-remover", "expand.sharding_remover.ShardingRemover", "custom-call"),
+        late(
+            "custom-call-expander",
+            "expand.custom_call_expander.custom_call_expander",
+            "custom-call",
+        ),
+        late("linalg-expander", "expand.lapack_calls.linalg_expander", "cholesky triangular-solve"),
+        late("custom-call-layouts", "layout.custom_call_layouts.CustomCallLayouts", "custom-call"),
+        late("small-matrix-expander", "expand.small_matrices.small_matrix_expander", "custom-call"),
+        late("topk-expander", "simplify.sorts.topk_expander", "topk"),
+        _SORTS,
+        late("comparison-expander", "expand.wide_arithmetic.comparison_expander", "compare"),
+        late(
+            "rng-bit-generator-expander",
+            "expand.rng.rng_bit_generator_expander",
+            "rng-bit-generator",
+            ensures="no-rng-bits",
+        ),
+        late("scatter-simplifier", "simplify.scatters.scatter_simplifier", "scatter"),
         FloatNormalization(),
         SubByteNormalization(),
-        ComplexExpander(),
+        late(
+            "complex-expander", "expand.complex_expander.expander.ComplexExpander", "c64[] c128[]"
+        ),
     ),
 )
 
 DOTS = FixedPoint(
     "dot-simplification",
     (
-        DotStrengthReduction(),
-        pair_reductions,
-        SeparableWindows(),
-        DotCanonicalizer(),
-        WhileLoopProductLayout(),
-        convolution_filter_slicer,
-        conv_operand_swapper,
-        convolution_phases,
-        convolution_taps,
-        depthwise_strips,
-        grouped_filter_gradients,
-        ConvolutionCanonicalizer(),
-        ReshapeMover(),
-        TransposeMover(),
+        late("dot-strength-reduction", "simplify.dots.DotStrengthReduction", "dot"),
+        late("pair-reductions", "simplify.pair_reductions.pair_reductions", "reduce"),
+        late("separable-windows", "simplify.pair_reductions.SeparableWindows", "reduce-window"),
+        late("dot-canonicalizer", "simplify.dots.DotCanonicalizer", "dot", ensures="native-dots"),
+        late(
+            "while-loop-product-layout", "simplify.while_invariants.WhileLoopProductLayout", "while"
+        ),
+        late(
+            "convolution-filter-slicer",
+            "simplify.convolution_operands.convolution_filter_slicer",
+            "convolution",
+        ),
+        late(
+            "conv-operand-swapper",
+            "simplify.convolution_operands.conv_operand_swapper",
+            "convolution",
+        ),
+        late("convolution-phases", "simplify.convolution_phases.convolution_phases", "convolution"),
+        late("convolution-taps", "simplify.convolution_taps.convolution_taps", "convolution"),
+        late("depthwise-strips", "simplify.depthwise_strips.depthwise_strips", "convolution"),
+        late(
+            "grouped-filter-gradients",
+            "simplify.grouped_filter_gradients.grouped_filter_gradients",
+            "convolution",
+        ),
+        late(
+            "convolution-canonicalizer",
+            "simplify.convolutions.ConvolutionCanonicalizer",
+            "convolution",
+            ensures="native-convolutions",
+        ),
+        late("reshape-mover", "simplify.movers.ReshapeMover", "dot"),
+        late("transpose-mover", "simplify.movers.TransposeMover", "transpose"),
         AlgebraicSimplifier(),
         CommonSubexpressionElimination(),
         ConstantFolding(),
@@ -133,7 +145,7 @@ DOTS = FixedPoint(
 
 def simplification(*before_dots: Pass) -> Pipeline:
     """Return what runs before fusion: a backend's own passes run before those on dots."""
-    last = (DOTS, AllReduceCombiner(), WhileLoopTripCountAnnotator())
+    last = (DOTS, _ALL_REDUCES, _TRIP_COUNTS)
     return Pipeline("simplify", (EXPANSION, FIXED_POINT, *before_dots, *last))
 
 

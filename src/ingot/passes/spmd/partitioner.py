@@ -21,7 +21,6 @@ sharding_propagation.cc.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -38,6 +37,7 @@ from ingot.passes.spmd.updates import select_updates
 from ingot.passes.spmd.walk import Walk
 from ingot.semantics.buffer_donation import drop_unequal_aliases
 from ingot.semantics.custom_calls import is_annotation
+from ingot.support.regex import regex
 
 
 def partition_among(module: Module, num_partitions: int) -> Partitioned:
@@ -115,7 +115,7 @@ class _Entry(Walk):
         ]
 
 
-_GROUP = re.compile(r"\{\s*unknown\s+shard_(?:as|like)\s+(\d+)\s*\}")
+_GROUP = regex(r"\{\s*unknown\s+shard_(?:as|like)\s+(\d+)\s*\}")
 
 Arrivals = Mapping[str, Sharding]
 """How the value of an annotation, by the annotation's name, is divided before it."""

@@ -29,13 +29,14 @@ from ingot.hlo.opset.collective import Groups
 from ingot.semantics.device_ranges import written
 from ingot.support.diagnostics import ParseError, UnsupportedError
 from ingot.support.records import record
+from ingot.support.regex import regex
 
-_TILES = re.compile(
+_TILES = regex(
     r"\{\s*devices=\[(?P<tiles>[\d,]+)\]"
     r"(?:<=\[(?P<range>[\d,]+)\](?:T\((?P<order>[\d,]+)\))?|(?P<list>[\d,]+))"
     r"(?P<rest>[^}]*(?:\{[^}]*\})?[^}]*)\}"
 )
-_MAXIMAL = re.compile(r"\{\s*maximal device=(\d+)[^}]*\}")
+_MAXIMAL = regex(r"\{\s*maximal device=(\d+)[^}]*\}")
 
 Column = tuple[int, ...]
 """The coordinate of each device along one dimension: the number of its part there."""

@@ -23,11 +23,12 @@ from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.annotations import ANNOTATION, is_resharded, target_of
 from ingot.passes.spmd.control import Control
-from ingot.passes.spmd.custom_partitioners import TARGET, find_partitioner, place_program
+from ingot.passes.spmd.custom_partitioners import TARGET, place_program
 from ingot.passes.spmd.division import Annotations, local_shape, local_shapes, whole_shape
 from ingot.passes.spmd.folds import fold_parts
 from ingot.passes.spmd.halos import convolve_parts, reduce_parts
 from ingot.passes.spmd.indexed import gather_parts, scatter_parts, slice_parts, update_parts
+from ingot.passes.spmd.own_partitions import find_partitioner
 from ingot.passes.spmd.reshard import Channels
 from ingot.passes.spmd.sharding import (
     Column,

@@ -22,8 +22,9 @@ from typing import Any
 
 from ingot.support.diagnostics import ParseError
 from ingot.support.records import record
+from ingot.support.regex import regex
 
-_TOKEN = re.compile(
+_TOKEN = regex(
     r"""\s*(?:
       (?P<string>"(?:[^"\\]|\\.)*")
     | (?P<number>[-+]?(?:0[xX][0-9a-fA-F]+|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?))
@@ -32,7 +33,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-_ESCAPE = re.compile(r"\\([0-9A-Fa-f]{2}|.)")
+_ESCAPE = regex(r"\\([0-9A-Fa-f]{2}|.)")
 _FLOATS = {"f16": ("<e", "<H"), "f32": ("<f", "<I"), "f64": ("<d", "<Q")}
 _MEANINGS = {"n": "\n", "t": "\t", "r": "\r"}
 

@@ -29,13 +29,14 @@ from ingot.hlo.shape import Shape
 from ingot.semantics.assertions import is_assertion
 from ingot.semantics.custom_calls import config_text
 from ingot.support.diagnostics import ParseError
+from ingot.support.regex import regex
 
 if TYPE_CHECKING:
     from ingot.formats.stablehlo import Exported
 
 _TOKEN = "!stablehlo.token"
 _CALL_TARGET = "tf.call_tf_function"
-_CALLED = re.compile(r"called_index = (\d+)")
+_CALLED = regex(r"called_index = (\d+)")
 _SAYS_OPEN_SIZES = 8
 """The first version whose modules say whether they are made for several sizes."""
 

@@ -6,11 +6,11 @@ Source: xla/ffi/api/c_api.h, version 0.3.
 
 from __future__ import annotations
 
-import re
 from enum import IntEnum
 
 from ingot.native.layout import Field, Record
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.regex import regex
 
 API_MAJOR, API_MINOR = 0, 3
 
@@ -109,7 +109,7 @@ DATA_TYPES = {
 }  # fmt: skip
 """`XLA_FFI_DataType` of our element types."""
 
-_MLIR = re.compile(r"(u?i|f|bf)(\d+)")
+_MLIR = regex(r"(u?i|f|bf)(\d+)")
 _KINDS = {"ui": "u", "i": "s"}
 _PREDS = ("bool", "i1")
 
