@@ -439,3 +439,16 @@ def test_a_stack_of_many_parts_is_not_put_together_in_several_kernels(
       b = {size} broadcast(t), dimensions={{1}}
       ROOT d = {size} divide(s, b)"""
     assert len(fuse(text).kernels) == kernels
+
+
+def test_symbolic_sizes_are_compared_as_numbers() -> None:
+    """Patches of a padded batch of any size: the padded images are computed before."""
+    text = """x = f32[?n,34,30] parameter(0)
+      i = s32[9216] parameter(1)
+      z = f32[] constant(0)
+      p = f32[?n,34,34] pad(x, z), padding=0_0x0_0x2_2
+      r = f32[?n,1156] reshape(p)
+      ROOT g = f32[?n,9216] gather(r, i), offset_dims={0}, collapsed_slice_dims={1}, \
+start_index_map={1}, index_vector_dim=1, slice_sizes={?n,1}"""
+    reason = "gathers would choose among its parts for each piece that they read"
+    assert reason in fuse(text).reasons(fused=False)

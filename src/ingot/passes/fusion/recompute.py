@@ -55,6 +55,9 @@ piece asks at run time which part it lies in. Against that windows of 32x32 pixe
 images took 0.17 of the time, 4096 numbers out of two arrays of 1024 0.74; 512 rows of 64 out of
 1024 took 1.35 (AVX2, one thread, 2026-11-29). Sizes in between were not measured."""
 
+NOMINAL_SIZE = 64
+"""What symbolic sizes are taken for where numbers of elements are compared."""
+
 EXPENSIVE_OPERATIONS = 12
 
 RESHAPE_MOVES = 8
@@ -162,10 +165,13 @@ def _gathers_at(indices: frozenset[object]) -> list[Instruction]:
 
 def _is_gathered(producer: Instruction, readers: list[Instruction], least: float) -> bool:
     """Whether one of some gathers reads at least `least` times as many elements as there are."""
-    size = producer.shape.size
-    counts = [gather.shape.size for gather in readers]
-    most = max((count for count in counts if isinstance(count, int)), default=0)
-    return isinstance(size, int) and 0 < most >= least * size
+    most = max((_nominal(gather.shape.size) for gather in readers), default=0)
+    return 0 < most >= least * _nominal(producer.shape.size)
+
+
+def _nominal(size: int | dim.Dim) -> int:
+    """Return a size to compare with others: that of symbols of NOMINAL_SIZE."""
+    return dim.evaluate(size, dict.fromkeys(dim.symbols_of((size,)), NOMINAL_SIZE))
 
 
 def _run(gather: Instruction) -> int:
