@@ -172,3 +172,15 @@ def test_states_of_a_batch_of_one(kind):
     with torch._dynamo.config.patch(allow_rnn=True):
         x = torch.randn(1, 3, 3, requires_grad=True)
         assert_same(function, x, grad=True, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shapes"),
+    [
+        (nn.Conv2d(4, 8, 3, 2, 1, groups=4), [(2, 4, 9, 7), (3, 4, 6, 11)]),
+        (nn.Conv1d(3, 3, 5, groups=3, dilation=2), [(2, 3, 17), (1, 3, 9)]),
+        (nn.ConvTranspose2d(4, 4, 3, 2, groups=4), [(2, 4, 5, 3), (3, 4, 2, 6)]),
+    ],
+)
+def test_depthwise_filters_of_symbolic_images(layer, shapes):
+    _assert_in_two_sizes(layer, [[shape] for shape in shapes], grad=True)

@@ -132,6 +132,8 @@ def _convolution_backward(
         space = (*image.shape.dims[2:], *other.shape.dims[2:])
         if all(isinstance(size, int) for size in space) or 0 in (*image.shape.dims, *space):
             found[1] = plan.filter_gradient(b, image, weight.shape.dims, other, _fixed(op))
+        elif plan.groups > 1 and plan.groups == image.shape.dims[1]:
+            found[1] = _depthwise_gradient(op, plan, image, weight.shape.dims, other)
         else:
             found[1] = _filter_gradient(op, plan, image, weight.shape.dims, other)
     if output_mask[2]:
@@ -185,3 +187,32 @@ def _filter_gradient(
     # [groups, 1, features, channels, taps]
     whole = b.reshape_to(b.concatenated(made, 4), kernel)
     return b.convert_to(whole, gradient.shape.dtype)
+
+
+def _depthwise_gradient(
+    op: Op, plan: ConvolutionPlan, image: Instruction, kernel: Sizes, gradient: Instruction
+) -> Instruction:
+    """Return the gradient for a filter of one channel a group if the input has symbolic sizes.
+
+    Each element is a sum over products, which is fused: products of matrices (`_filter_gradient`)
+    would have one row, and the input would be copied for each line of the filter.
+    """
+    b, groups, rank = op.b, plan.groups, len(plan.kernel)
+    zero = b.scalar(0, image.shape.dtype)
+    for axis, pads in enumerate(plan.pads, 2):
+        image = b.padded(image, axis, *pads, zero)
+    batch, features, *space = gradient.shape.dims
+    apart = (batch, groups, dim_math.floordiv(features, groups), *space)
+    gradient = b.reshape_to(gradient, apart)
+    found: list[Instruction] = []
+    for taps in product(*map(range, plan.kernel)):
+        met = image
+        for axis, index in enumerate(taps):
+            start, step = index * plan.dilations[axis], plan.strides[axis]
+            last = (space[axis] - 1) * step
+            met = b.sliced(met, axis + 2, start, start + last + 1, step)
+        met = guarded(b, met, (batch, groups, *space))
+        products = b.multiply(gradient, b.spread(met, apart, (0, 1, *range(3, 3 + rank))))
+        total = b.summed(products, (0, *range(3, 3 + rank)))
+        found.append(b.reshape_to(total, (*total.shape.dims, 1)))
+    return b.reshape_to(b.concatenated(found, 2), kernel)
