@@ -6,7 +6,7 @@ import pytest
 
 import ingot
 from ingot.client import clear_caches
-from ingot.cpu import kernel_codes, kernels
+from ingot.cpu import kernels
 from ingot.llvm.target import TargetSpec, host_levels
 
 HEAD = """\
@@ -83,7 +83,7 @@ def test_one_function_with_the_same_bits(kind, shapes, monkeypatch, generator):
     shared = ingot.compile(program(kind, shapes))
     found = shared(*inputs)
     monkeypatch.setattr(
-        kernels, "kernel_codes", lambda own: [kernel_codes._own(*i) for i in own.items()]
+        kernels, "kernel_codes", lambda own: [kernels._own(*i) for i in own.items()]
     )
     clear_caches()
     alone = ingot.compile(program(kind, shapes))

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from typing import Any, Literal
 
+from ingot.cpu.emit.drivers import DriverCall
 from ingot.hlo.dim import Dim
 
 APPLIES = "applies"
@@ -84,10 +85,14 @@ def function_label(function: Callable[..., Any]) -> str:
     return f"{function.__module__.removeprefix('ingot.')}.{function.__name__}: {APPLIES}"
 
 
+_LATE_NAMES = {"DriverCall": DriverCall}
+"""Names in annotations that modules import for type checkers alone."""
+
+
 @cache
 def choices_of(cls: type) -> dict[str, tuple[str, ...]]:
     """Return the fields of a record that are choices, with what each can be."""
-    hints = typing.get_type_hints(cls)
+    hints = typing.get_type_hints(cls, localns=_LATE_NAMES)
     found: dict[str, tuple[str, ...]] = {}
     for field in dataclasses.fields(cls):
         values = _values(hints[field.name], field)

@@ -219,7 +219,10 @@ def unpacked(m: ComplexMath, element: Complex, mirrored: Complex, twiddle: Compl
 def halves(
     m: ComplexMath, element: Complex, mirrored: Complex, twiddle: Complex
 ) -> tuple[Complex, Complex]:
-    """Return E[k] and w^k O[k]: their sum is X[k], the conjugate of their difference X[h-k]."""
+    """Return E[k] and w^k O[k]: their sum is X[k], the conjugate of their difference X[h-k].
+
+    `element`, `mirrored` and `twiddle` are those of `unpacked`.
+    """
     even = m.scale(m.add(element, m.conj(mirrored)), 0.5)
     odd = m.scale(m.times_i(m.sub(element, m.conj(mirrored)), negative=True), 0.5)
     return even, m.mul(odd, twiddle)

@@ -68,8 +68,8 @@ def roots(order: int, numbers: Numbers) -> Numbers:
 
 def _roots(order: int, part: Numbers) -> Numbers:
     found = np.exp(-2j * np.pi * (part / order))
-    # Pi is not exact: quarters of a turn would be a little off the axes.
-    return np.where(4 * part % order, found, np.round(found))
+    # Pi is not exact: quarters of a turn would be a little off the axes. Their zeros are positive.
+    return np.where(4 * part % order, found, np.round(found) + 0)
 
 
 def pass_twiddles(order: int, radix: int) -> Numbers:

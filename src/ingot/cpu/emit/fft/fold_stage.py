@@ -226,7 +226,8 @@ def unpack_rows(
 ) -> None:
     """Write the `count` + 1 elements of the spectrum of a real signal to rows, from both ends on.
 
-    Blocks of the two ends overlap in the middle, where they write the same numbers.
+    Blocks of the two ends overlap in the middle, where they write the same numbers, but for the
+    signs of zeros: those of the first one stay.
 
     Args:
         m: emits complex arithmetic.
@@ -243,13 +244,14 @@ def unpack_rows(
         mirror = f.select(is_first, k, f.sub(half, k))
         even, odd = halves(m, source.load(k), source.load(mirror), m.constant(given["table"], k))
         scratch.store(e, m.add(even, odd))
-        scratch.store(f.isub(2 * block - 1, e), m.conj(m.sub(even, odd)))
+        ending = Complex(f.sub(even.re, odd.re), f.sub(odd.im, even.im))
+        scratch.store(f.isub(2 * block - 1, e), ending)
 
     def both(start: Value) -> None:
         f.for_range(f.const(lt.I64, block), lambda e: pair(start, e))
-        target.store_block(start, [scratch.load(e) for e in range(block)])
         behind = f.isub(f.isub(half, start), block - 1)
         target.store_block(behind, [scratch.load(block + e) for e in range(block)])
+        target.store_block(start, [scratch.load(e) for e in range(block)])
 
     f.for_range(f.iadd(f.idiv(half, 2), 1), both, step=block)
 
