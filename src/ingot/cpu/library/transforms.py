@@ -258,15 +258,15 @@ class _Maker:
         self.own = 2 * max(one.tile_bytes for one in made)
         longest = max(one.elements for one in made) * 2 * self.scalar.bytes if is_alone else 0
         self.own_sequence = -(-longest // ALIGNMENT) * ALIGNMENT
-        self.chunk_bytes = self.own + 2 * self.own_sequence
+        chunk_bytes = self.own + 2 * self.own_sequence
         values: Mapping[str, Slot] = {
             **{"total": units, "grain": grain, "round": 1 if is_alone else grain},
-            **{"tiles": self.tiles, "tile_bytes": self.chunk_bytes, "stages": len(stages)},
+            **{"tiles": self.tiles, "tile_bytes": chunk_bytes, "stages": len(stages)},
         }
         slots: list[Slot] = [values[name] for name in drivers.Phase.c_layout.names]
         for one in made:
             slots.extend(self._stage(one, is_alone=is_alone))
-        return Phase(drivers.stage_symbol(number), chunks), slots, self.chunk_bytes
+        return Phase(drivers.stage_symbol(number), chunks), slots, chunk_bytes
 
     def _stage(self, made: _Made, *, is_alone: bool) -> list[Slot]:
         """Return a stage's slots, those of its steps behind."""

@@ -208,12 +208,14 @@ class _Planner:
             self._take_out()
 
     def _ordered(self, radices: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        """Return the radices; first and last the smallest ones whose passes transpose rows."""
+        """Return the radices; first and last small ones whose passes transpose rows, if any do.
+
+        The smallest is left for the last pass.
+        """
         if radices is None or len(radices) < 2:
             return radices
-        stage, (*rest, last) = self.stage, radices
-        first = next((r for r in rest[::-1] if self._moves(stage.source, stage.load, r)), rest[0])
-        rest = [*rest, last]
+        stage, rest, others = self.stage, list(radices), radices[-2::-1]
+        first = next((r for r in others if self._moves(stage.source, stage.load, r)), rest[0])
         rest.remove(first)
         last = next((r for r in rest[::-1] if self._moves(stage.target, stage.store, r)), rest[-1])
         rest.remove(last)
@@ -346,15 +348,15 @@ class _Planner:
             self._add("real", "tile", "rows", count=length)
         elif stage.store == "half":
             self._add("move", "tile", "rows", count=length // 2 + 1)
-        elif stage.store == "unpacked" and length >= self.lanes > 1:
+        elif stage.store == "unpacked":
             # Against unpacking to a tile 918x58 took 0.83, 500x120 0.88, 500x320 0.91, 757x288 1.04
             # (Sapphire Rapids, one thread, 2026-11-30).
+            has_blocks = length >= self.lanes > 1
             table = Table("fold_twiddles", (length, 0))
-            self._add("unpack", "tile", "rows", count=length, table=table)
-        elif stage.store == "unpacked":
-            table = Table("fold_twiddles", (length, 0))
-            self._add("unpack", "tile", "tile", count=length, table=table)
-            self._add("move", "tile", "rows", count=length + 1)
+            target: Side = "rows" if has_blocks else "tile"
+            self._add("unpack", "tile", target, count=length, table=table)
+            if not has_blocks:
+                self._add("move", "tile", "rows", count=length + 1)
         else:
             self._add("move", "tile", "rows", count=length)
 

@@ -27,7 +27,7 @@ from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
 from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.window import WindowDimension, window_elements
 from ingot.llvm.machine_model import L2_BYTES
-from ingot.passes.simplify.convolutions import has_known_sizes
+from ingot.passes.simplify.convolutions import has_known_sizes, spatial_dimensions
 from ingot.support.records import replace
 
 MIN_FACTOR = 2
@@ -130,12 +130,8 @@ def convolution_filter_slicer(op: Instruction, build: Builder, module: Module) -
     given = op.as_(ConvolutionAttributes)
     labels, filter = given.labels, op.operands[1]
     window, box = list(given.window), [(0, size, 1) for size in filter.shape.dims]
-    _, *inputs, _ = labels.dimensions(labels.lhs, "bf")
     _, *filters, _ = labels.dimensions(labels.rhs, "io")
-    _, *outputs, _ = labels.dimensions(labels.output, "bf")
-    for number, one in enumerate(given.window):
-        extent = op.operands[0].shape.dims[inputs[number]]
-        count = op.shape.dims[outputs[number]]
+    for number, (one, extent, count) in enumerate(spatial_dimensions(op)):
         if not isinstance(extent, int) or not isinstance(count, int):
             continue
         seen = [k for k in range(one.size) if _meets_input(one, k, extent, count)]

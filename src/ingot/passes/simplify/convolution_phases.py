@@ -32,7 +32,7 @@ from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
-from ingot.passes.simplify.convolutions import reordered
+from ingot.passes.simplify.convolutions import reordered, spatial_dimensions
 from ingot.support.records import record, replace
 
 MIN_GROUPED_PRODUCTS = 10_000_000
@@ -147,13 +147,8 @@ def _runs(phases: Sequence[Phase], is_grouped: bool) -> list[_Phases]:
 
 def _dimensions(convolution: Instruction) -> list[_Dimension] | None:
     given = convolution.as_(ConvolutionAttributes)
-    sizes = dict(zip(given.labels.lhs, convolution.operands[0].shape.dims, strict=True))
-    results = dict(zip(given.labels.output, convolution.shape.dims, strict=True))
     is_grouped = given.feature_group_count * given.batch_group_count > 1
-    found = [
-        _Dimension.of(one, sizes[str(number)], results[str(number)], is_grouped)
-        for number, one in enumerate(given.window)
-    ]
+    found = [_Dimension.of(*sizes, is_grouped) for sizes in spatial_dimensions(convolution)]
     known = [one for one in found if one is not None]
     return known if len(known) == len(found) else None
 

@@ -15,18 +15,17 @@ Invariant: the same products are summed for each result. Narrow floats are summe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from itertools import product
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import F32
+from ingot.hlo.dtype import wider
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.window import WindowDimension, window_elements
-from ingot.passes.simplify.convolutions import reordered
+from ingot.passes.simplify.convolutions import reordered, spatial_dimensions
 
 MAX_FEATURES = 3
 """Four features fill vectors of four lanes."""
@@ -61,19 +60,8 @@ def _pays(convolution: Instruction) -> bool:
         and channels >= MIN_CHANNELS
         and 1 < taps <= MAX_TAPS
         and taps * features <= MAX_PRODUCTS * channels
-        and all(_covers(*sizes) for sizes in _dimensions(convolution))
+        and all(_covers(*sizes) for sizes in spatial_dimensions(convolution))
     )
-
-
-def _dimensions(
-    convolution: Instruction,
-) -> Iterator[tuple[WindowDimension, int | Dim, int | Dim]]:
-    """Yield window, pixels and results of each spatial dimension."""
-    given = convolution.as_(ConvolutionAttributes)
-    image, result = convolution.operands[0].shape.dims, convolution.shape.dims
-    for number, one in enumerate(given.window):
-        digit = str(number)
-        yield one, image[given.labels.lhs.index(digit)], result[given.labels.output.index(digit)]
 
 
 def _covers(one: WindowDimension, pixels: int | Dim, results: int | Dim) -> bool:
@@ -96,11 +84,10 @@ def _by_taps(convolution: Instruction, build: Builder) -> Instruction:
     image = convolution.operands[0].shape.dims
     dims = tuple(image[labels.lhs.index(label)] for label in pixels)
     dtype = convolution.shape.dtype
-    wide = F32 if dtype.is_float and dtype.bits < F32.bits else dtype
     products = build.dot(
         filter,
         convolution.operands[0],
-        shape=convolution.shape.with_dims((filter.shape.dims[0], *dims)).with_dtype(wide),
+        shape=convolution.shape.with_dims((filter.shape.dims[0], *dims)).with_dtype(wider(dtype)),
         lhs_contracting_dims=(1,),
         rhs_contracting_dims=(labels.lhs.index("f"),),
         operand_precision=given.operand_precision[::-1],
@@ -114,7 +101,7 @@ def _shifted_sum(
     build: Builder, products: Instruction, convolution: Instruction, pixels: str
 ) -> Instruction:
     """Return [features, pixels...], the sum of products [taps, features, pixels...]."""
-    sizes = list(_dimensions(convolution))
+    sizes = spatial_dimensions(convolution)
     edges, boxes = [(0, 0, 0)] * products.shape.rank, [(0, size, 1) for size in products.shape.dims]
     axes = [2 + pixels.index(str(number)) for number, _ in enumerate(sizes)]
     for axis, (one, _, _) in zip(axes, sizes, strict=True):

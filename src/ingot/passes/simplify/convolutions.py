@@ -136,6 +136,19 @@ def has_known_sizes(convolution: Instruction) -> bool:
     return 0 not in sizes and not any(isinstance(size, Dim) for size in sizes)
 
 
+def spatial_dimensions(
+    convolution: Instruction,
+) -> list[tuple[WindowDimension, int | Dim, int | Dim]]:
+    """Return the window of each spatial dimension, the input's size and the result's."""
+    given = convolution.as_(ConvolutionAttributes)
+    image = dict(zip(given.labels.lhs, convolution.operands[0].shape.dims, strict=True))
+    result = dict(zip(given.labels.output, convolution.shape.dims, strict=True))
+    digits = (str(number) for number, _ in enumerate(given.window))
+    return [
+        (one, image[digit], result[digit]) for one, digit in zip(given.window, digits, strict=True)
+    ]
+
+
 def reordered(build: Builder, value: Instruction, labels: str, wanted: str) -> Instruction:
     """Return a value with its dimensions in the order of other labels."""
     if labels == wanted:

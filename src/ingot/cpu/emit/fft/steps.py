@@ -265,7 +265,7 @@ class _Step:
         given, source = self.given, self._tile("from")
         if self.code.target == "rows":
             rows = self._rows("target", self.target, self._factor())
-            unpack_rows(self.m, given, source, rows, self._scratch(2))
+            unpack_rows(self.m, given, source, rows, self._scratch(2 * rows.block))
         else:
             work = pack_tile if self.code.kind == "pack" else unpack_tile
             work(self.m, given["count"], given["table"], source, self._tile("to"))
@@ -393,10 +393,9 @@ class _Step:
 
         f.for_range(count, group, at_least_once=True)
 
-    def _scratch(self, blocks: int) -> Tile:
-        """Return memory for some blocks of elements."""
-        size = 2 * blocks * max(1, self.m.type.lanes // 2)
-        return Tile(self.m, self.f.alloca(self.m.type, size, self.m.type.bytes))
+    def _scratch(self, count: int) -> Tile:
+        """Return memory for `count` elements."""
+        return Tile(self.m, self.f.alloca(self.m.type, 2 * count, self.m.type.bytes))
 
     def _blocks(self, count: Value, block: int, work: Callable[[Value, Value], None]) -> None:
         """Call `work` with where each block of `count` elements starts, and its first new element.
@@ -411,7 +410,7 @@ class _Step:
         """Take the radix off rows, blocks of which are transposed just before."""
         f, m, radix, count = self.f, self.m, self.code.radix, self.given["count"]
         rows, target = self._rows("source", self.source, None), self._tile("to")
-        block, scratch = rows.block, self._scratch(radix)
+        block, scratch = rows.block, self._scratch(radix * rows.block)
 
         def work(start: Value, new: Value) -> None:
             def bring(k: Value) -> None:
@@ -436,7 +435,7 @@ class _Step:
         """
         f, radix, stride = self.f, self.code.radix, self.given["stride"]
         rows, source = self._rows("target", self.target, self._factor()), self._tile("from")
-        block, scratch = rows.block, self._scratch(radix)
+        block, scratch = rows.block, self._scratch(radix * rows.block)
 
         def at(q: IndexValue, j: IndexValue) -> IndexValue:
             return f.iadd(f.irem(q, block), f.imul(j, block))

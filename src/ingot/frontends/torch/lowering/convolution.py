@@ -143,6 +143,20 @@ def _convolution_backward(
     return tuple(found)
 
 
+def _padded(op: Op, plan: ConvolutionPlan, image: Instruction, first: int) -> Instruction:
+    """Return a padded image, whose spatial dimensions begin with `first`."""
+    zero = op.b.scalar(0, image.shape.dtype)
+    for axis, pads in enumerate(plan.pads, first):
+        image = op.b.padded(image, axis, *pads, zero)
+    return image
+
+
+def _met(plan: ConvolutionPlan, axis: int, index: int, windows: Size) -> tuple[int, Size, int]:
+    """Return start, limit and step of what element `index` of each window meets along an axis."""
+    start, step = index * plan.dilations[axis], plan.strides[axis]
+    return start, start + (windows - 1) * step + 1, step
+
+
 def _filter_gradient(
     op: Op, plan: ConvolutionPlan, image: Instruction, kernel: Sizes, gradient: Instruction
 ) -> Instruction:
@@ -155,21 +169,16 @@ def _filter_gradient(
     """
     b, groups, rank = op.b, plan.groups, len(plan.kernel)
     wide = wider(gradient.shape.dtype)
-    zero = b.scalar(0, image.shape.dtype)
     channels_last = (0, *range(2, 2 + rank), 1)
     image, gradient = (b.transposed(x, channels_last) for x in (image, gradient))
-    for axis, pads in enumerate(plan.pads, 1):
-        image = b.padded(image, axis, *pads, zero)
+    image = _padded(op, plan, image, 1)
     space = gradient.shape.dims[: 1 + rank]
 
     def grouped(x: Instruction) -> Instruction:
         return b.reshape_to(x, (*space, groups, 1, dim_math.floordiv(x.shape.dims[-1], groups)))
 
     def met(image: Instruction, axis: int, index: int) -> Instruction:
-        """Return the positions along an axis that element `index` of each window meets."""
-        start, step = index * plan.dilations[axis], plan.strides[axis]
-        last = (space[axis + 1] - 1) * step
-        return b.sliced(image, axis + 1, start, start + last + 1, step)
+        return b.sliced(image, axis + 1, *_met(plan, axis, index, space[axis + 1]))
 
     summed, kept = tuple(range(1 + rank)), (1 + rank,)
     left = grouped(gradient)
@@ -198,9 +207,7 @@ def _depthwise_gradient(
     would have one row, and the input would be copied for each line of the filter.
     """
     b, groups, rank = op.b, plan.groups, len(plan.kernel)
-    zero = b.scalar(0, image.shape.dtype)
-    for axis, pads in enumerate(plan.pads, 2):
-        image = b.padded(image, axis, *pads, zero)
+    image = _padded(op, plan, image, 2)
     batch, features, *space = gradient.shape.dims
     apart = (batch, groups, dim_math.floordiv(features, groups), *space)
     gradient = b.reshape_to(gradient, apart)
@@ -208,9 +215,7 @@ def _depthwise_gradient(
     for taps in product(*map(range, plan.kernel)):
         met = image
         for axis, index in enumerate(taps):
-            start, step = index * plan.dilations[axis], plan.strides[axis]
-            last = (space[axis] - 1) * step
-            met = b.sliced(met, axis + 2, start, start + last + 1, step)
+            met = b.sliced(met, axis + 2, *_met(plan, axis, index, space[axis]))
         met = guarded(b, met, (batch, groups, *space))
         products = b.multiply(gradient, b.spread(met, apart, (0, 1, *range(3, 3 + rank))))
         total = b.summed(products, (0, *range(3, 3 + rank)))
