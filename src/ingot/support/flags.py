@@ -307,6 +307,14 @@ PROGRESS = Flag(
     "Whether a compilation that takes more than a second shows a progress line on a terminal. "
     "It needs the extra `cli`.",
 )
+QUICK_EXIT = Flag(
+    "quick_exit",
+    True,
+    _boolean,
+    "0 or 1",
+    "Whether a process that ends leaves its objects to the operating system, unless a finalizer "
+    "may matter: exit takes 0.05 s instead of 0.2 s to 1.5 s.",
+)
 GPU = Flag(
     "gpu",
     False,
@@ -409,6 +417,7 @@ ALL_FLAGS: tuple[Flag[Any], ...] = (
     PASS_FUEL,
     REWRITE_FUEL,
     PROGRESS,
+    QUICK_EXIT,
     GPU,
     CUDA_LIBRARY,
     GPU_MEMORY_LIMIT,

@@ -15,11 +15,13 @@ def initialize() -> None:
 
     if is_wanted():
         from ingot.support.collector import importing
+        from ingot.support.quick_exit import exit_quickly
 
         with importing():
             from ingot.frontends.jax.registration import register
 
         register()
+        exit_quickly()
 
 
 __all__ = ["initialize"]

@@ -69,6 +69,7 @@ from ingot.frontends.tensorflow.replacement import (
 from ingot.support.diagnostics import IngotError, UnsupportedError
 from ingot.support.flags import GPU, STRICT, check_environment
 from ingot.support.forking import ForkLock, defers_fork
+from ingot.support.quick_exit import exit_quickly
 
 _PACKAGE = str(Path(__file__).parents[2])
 """Frames of this directory are left out where TensorFlow leaves out its own."""
@@ -126,6 +127,7 @@ def enable(
         clustering_flags.current()
         series.tell_if_untested()
         preload()
+        exit_quickly()
         register()
         register_gradients()
         # Gradients take over the attributes of their function only if this list has them. It

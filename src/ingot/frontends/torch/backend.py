@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any
 
 from ingot.support.collector import importing
+from ingot.support.quick_exit import exit_quickly
 
 # PyTorch loads this module in the first call of a compiled function; 0.2 s were collections.
 with importing():
@@ -69,6 +70,7 @@ def ingot(
     Raises:
         IngotError: it cannot be compiled; PyTorch wraps it in `BackendCompilerFailed`.
     """
+    exit_quickly()
     chosen = Options.of(mode, options)
     compile_with = aot_autograd(
         fw_compiler=partial(compile_graph, kind="forward", options=chosen),
