@@ -41,6 +41,9 @@ _OWN_WAY = (b"mhlo.layout_mode",)
 """Attributes of parameters and results that IFRT reads in the module itself, as bytecode names
 them."""
 
+_EXPANDED = ("exponential", "log", "log-plus-one", "sqrt")
+"""Functions of complex numbers that jaxlib writes out as ops of real numbers."""
+
 
 class _Given(NamedTuple):
     """The arguments of a compilation by JAX."""
@@ -136,7 +139,10 @@ def _compile_directly(
         executable = ordinary()
         serialized = executable.serialize()
         _Trust.compare(header, serialized)
-        if name and header.kinds <= _Trust.alike:
+        if _is_rewritten(module):
+            # It means the same whether or not its kinds were known.
+            executable = None
+        elif name and header.kinds <= _Trust.alike:
             store_under(code, serialized[len(header.data) :], version())
     if header.kinds <= _Trust.alike and not given.callbacks:
         stored.write(name, header.data)
@@ -145,6 +151,15 @@ def _compile_directly(
     with contextlib.suppress(refused), offer_module(code, module):
         return load(header.data)
     return ordinary()
+
+
+def _is_rewritten(module: Module) -> bool:
+    """Whether jaxlib passes other ops than the program's, which round in another way."""
+    return any(
+        instruction.opcode in _EXPANDED and instruction.shape.dtype.is_complex
+        for computation in module.computations.values()
+        for instruction in computation.instructions
+    )
 
 
 def _with_callbacks(program: Any, callbacks: Sequence[Any]) -> AbstractContextManager[Any]:

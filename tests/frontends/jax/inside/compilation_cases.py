@@ -216,3 +216,14 @@ def test_a_program_for_thousands_of_devices_is_compiled_without_them():
     compiled = jax.jit(lambda x, w: (x @ w).sum()).lower(x, w).compile()
     assert compiled.memory_analysis().argument_size_in_bytes == 4 * (16 * 64 + 64 * 16)
     assert compiled.cost_analysis()["flops"] < 2 * 16 * 64 * 16 + 10_000
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "log1p", "sqrt"])
+def test_functions_of_complex_numbers_are_the_same_in_the_first_program(trust, name):
+    draw = np.random.default_rng(0)
+    x = (draw.standard_normal((64, 3)) @ [1, 1j, 0]).astype(np.complex64)
+    function = getattr(jnp, name)
+    first = np.asarray(jax.jit(lambda x: function(x))(x))
+    assert trust.alike
+    later = np.asarray(jax.jit(lambda x: function(x))(x))
+    assert first.tobytes() == later.tobytes()
