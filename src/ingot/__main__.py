@@ -124,6 +124,9 @@ def run_command(arguments: list[str]) -> int:
             file=sys.stderr,
         )
         return 2
+    from ingot.support.quick_exit import exit_quickly
+
+    exit_quickly()
     return importlib.import_module("ingot.tools.cli").main(arguments)
 
 
