@@ -94,7 +94,7 @@ UNUSED = (
     "kernel.sort",
     "passes.expand.collectives",
     "passes.expand.complex_expander",
-    "passes.expand.dynamic_padder",
+    "passes.expand.dynamic.padder",
     "passes.expand.rng",
     "passes.schedule.estimates",
     "passes.simplify.convolution",

@@ -16,8 +16,6 @@ from typing import TypeVar
 from ingot.analysis.library import VECTORS
 from ingot.cpu.emit.contraction.microkernel import shared
 from ingot.cpu.emit.contraction.packing import cell_type
-from ingot.cpu.emit.contraction.product_call import product_call, product_template
-from ingot.cpu.emit.contraction.product_parts import micro_kernel
 from ingot.cpu.emit.convolution.calls import (
     direct_call,
     direct_kernel,
@@ -30,6 +28,8 @@ from ingot.cpu.emit.convolution.calls import (
 )
 from ingot.cpu.emit.driver_records import Elements
 from ingot.cpu.emit.drivers import DriverCall
+from ingot.cpu.emit.product.call import product_call, product_template
+from ingot.cpu.emit.product.parts import micro_kernel
 from ingot.cpu.emit.template import template_of
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.plans import CodePlan, driver_code
@@ -37,8 +37,6 @@ from ingot.cpu.strategies.request import Request
 from ingot.hlo.dtype import F32
 from ingot.kernel.contraction.micro_blocks import BlockMaker, heights_of
 from ingot.kernel.contraction.operands import cell_bits
-from ingot.kernel.contraction.product import plain_product
-from ingot.kernel.contraction.product_variant import Placement, ProductVariant
 from ingot.kernel.convolution.direct import direct_convolution, side_by_side
 from ingot.kernel.convolution.direct_parts import tap_rows
 from ingot.kernel.convolution.filter_gradient import filter_gradient as filter_gradient_of
@@ -51,6 +49,8 @@ from ingot.kernel.ir import (
     PlainConvolution,
     general_kernel,
 )
+from ingot.kernel.product.product import plain_product
+from ingot.kernel.product.variant import Placement, ProductVariant
 from ingot.kernel.verifier import verify_kernel
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec

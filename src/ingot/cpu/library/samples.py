@@ -22,8 +22,8 @@ from ingot.kernel.generic.indexing import generic_indexing, generic_iota
 from ingot.kernel.generic.reduction import generic_reduction
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
-from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.loop.update import build_update_kernel
+from ingot.kernel.passes.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.kernel.schedule.loop_schedule import LoopSchedule, SplitReduction
 from ingot.llvm.machine_model import Vectors

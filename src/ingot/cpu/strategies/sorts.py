@@ -6,7 +6,7 @@ from __future__ import annotations
 from ingot.cpu.strategies.plans import CodePlan, loop_code
 from ingot.cpu.strategies.request import Request
 from ingot.kernel.ir import SortKernel
-from ingot.kernel.loop.pipeline import run_kernel_passes
+from ingot.kernel.passes.pipeline import run_kernel_passes
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.kernel.sort.network import sort_network
 

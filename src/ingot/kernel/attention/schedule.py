@@ -32,13 +32,13 @@ from ingot.kernel.contraction.micro_blocks import (
     shared_heights,
 )
 from ingot.kernel.contraction.operands import assumed, cell_bits, is_plain, stride
-from ingot.kernel.contraction.product_blocks import round_up
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.contraction.schedule import CHUNK_PRODUCTS
 from ingot.kernel.contraction.unit_blocks import even
 from ingot.kernel.expr import Expr, axis_names, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import AttentionKernel, Axis
+from ingot.kernel.product.blocks import round_up
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.math.called import RETURNED_REGISTERS
 from ingot.support.records import record

@@ -35,7 +35,6 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DType
 from ingot.kernel.contraction.micro_blocks import BlockMaker, MicroBlock
 from ingot.kernel.contraction.operands import cell_bits
-from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.convolution.direct_parts import (
     MAX_ALL_CHUNKS,
@@ -48,6 +47,7 @@ from ingot.kernel.convolution.direct_parts import (
 from ingot.kernel.convolution.plain import driven_element, joined_groups
 from ingot.kernel.driver_parameters import Chunks, DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel
+from ingot.kernel.product.product import NO_DRIVER
 from ingot.llvm.machine_model import Vectors
 from ingot.support.records import mutable, record, replace
 

@@ -23,12 +23,12 @@ from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction.micro_blocks import BlockMaker, MicroBlock
 from ingot.kernel.contraction.operands import cell_bits
-from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.convolution.image_numbers import ImageNumbers
 from ingot.kernel.convolution.plain import driven_element
 from ingot.kernel.driver_parameters import DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
+from ingot.kernel.product.product import NO_DRIVER
 from ingot.llvm.machine_model import L2_BYTES, LINE_BYTES, Vectors
 from ingot.native.types import i64
 from ingot.support.records import record

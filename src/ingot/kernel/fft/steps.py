@@ -57,7 +57,7 @@ times the elements. 757x288 took 0.86 of the time, 500x300 0.92, 500x192 0.92; w
 500x96 1.3, 500x90 1.07 (Sapphire Rapids, one thread, 2026-11-30)."""
 
 SIDES = (4, 8)
-"""Half the lanes of vectors whose squares of pairs registers hold (`cpu.emit.fft.steps`)."""
+"""Half the lanes of vectors of which registers hold a square (`cpu.emit.fft.register_rows`)."""
 
 NUMBERS: Mapping[Kind, tuple[str, ...]] = {
     "first": ("count", "table"),

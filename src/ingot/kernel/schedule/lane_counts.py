@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many lanes a kernel's loops have: as many registers as values may take, few of them empty.
 
-The number is a power of two, except for rows laid end to end (`short_rows`).
+The number is a power of two, except for rows laid end to end (`kernel.passes.short_rows`).
 
 A fold runs in lanes along the axis that it folds if each lane may start from the identity of the
 op; at the end the lanes are folded. Lanes of a fold that finds an index are joined by index

@@ -25,7 +25,7 @@ from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, varies, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
-from ingot.kernel.loop.collapse import MOVING_OPS
+from ingot.kernel.passes.collapse import MOVING_OPS
 from ingot.kernel.rewrite import Rewriter
 from ingot.support.records import record, replace
 

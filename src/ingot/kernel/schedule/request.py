@@ -13,7 +13,7 @@ from functools import cached_property
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.loop.short_rows import lanes_of_rows
+from ingot.kernel.passes.short_rows import lanes_of_rows
 from ingot.kernel.schedule.gathers import GathersAhead, gathers_ahead, lanes_loaded
 from ingot.kernel.schedule.lane_counts import most_lanes, pass_lanes, widest_in_memory
 from ingot.kernel.schedule.loop_schedule import Effort

@@ -20,9 +20,9 @@ from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.values import combine
 from ingot.hlo.dtype import DType
 from ingot.kernel.attention.schedule import AttentionSchedule
-from ingot.kernel.contraction.product_blocks import SQUARE
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import AttentionKernel, Combiner, Store
+from ingot.kernel.product.blocks import SQUARE
 from ingot.llvm import types as lt
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import vector
