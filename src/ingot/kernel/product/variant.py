@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ingot.analysis.library import VECTORS
-from ingot.hlo.dtype import C64, C128, F32, F64, DType
+from ingot.hlo.dtype import REAL_OF, DType
 from ingot.kernel.contraction.micro_blocks import (
     L2_ROWS_AHEAD,
     PACKED_AHEAD,
@@ -23,9 +23,6 @@ from ingot.kernel.contraction.register_block import narrow_lanes
 from ingot.kernel.driver_parameters import RowBlocks
 from ingot.native.types import i64
 from ingot.support.records import record, replace
-
-PARTS = {C64: F32, C128: F64}
-"""Types of the parts of complex numbers."""
 
 BYTES_OF_WORD = 4
 
@@ -185,7 +182,7 @@ class ProductVariant:
     @property
     def factor(self) -> DType:
         """Type of the sums of micro-kernels: those of parts, if numbers are complex."""
-        return PARTS.get(self.element, self.element)
+        return REAL_OF.get(self.element, self.element)
 
     def block(self, rows: int, columns: int, *, packs: bool = False) -> MicroBlock:
         """Return the block of `rows` and `columns`; complex numbers count as two each.

@@ -58,8 +58,7 @@ def scans_lanes(item: Pass) -> bool:
     wheres += [node.payload.index for node in walk(item.exprs) if node.op == "load"]
     is_dense = all(coefficient(where, axis.name) in (0, 1, -1) for where in wheres)
     is_long = not isinstance(axis.extent, int) or axis.extent >= SHORTEST_SCAN
-    element = fold.inputs[0].dtype
-    is_narrow = element.is_float and element.bits < 32
+    is_narrow = fold.inputs[0].dtype.is_narrow_float
     rounds = is_narrow and starts_from_identity(fold) and fold.combiner.opcode not in EXACT
     return is_dense and is_long and not rounds
 
