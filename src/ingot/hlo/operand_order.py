@@ -10,9 +10,11 @@ stay in the order in which they were added.
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable
+from operator import attrgetter
 
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import VerifyError
+from ingot.support.graphs import needs_first
 
 
 def operands_first(instructions: Collection[Instruction]) -> list[Instruction]:
@@ -45,16 +47,7 @@ def operands_behind(
     roots: Iterable[Instruction], known: Container[Instruction]
 ) -> list[Instruction]:
     """Return the instructions that `roots` need and that are not `known`, operands first."""
-    found: dict[Instruction, None] = {}
-    stack = [root for root in roots if root not in known][::-1]
-    while stack:
-        item = stack[-1]
-        waiting = [one for one in item.operands if one not in found and one not in known]
-        if waiting:
-            stack += waiting
-        else:
-            found[stack.pop()] = None
-    return list(found)
+    return needs_first([*roots], attrgetter("operands"), known)
 
 
 def is_order(instructions: Collection[Instruction], count: int) -> bool:

@@ -27,6 +27,7 @@ from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
 from ingot.kernel.passes.collapse import MOVING_OPS
 from ingot.kernel.rewrite import Rewriter
+from ingot.support.graphs import reachable
 from ingot.support.records import record, replace
 
 MAX_PIECES = 8
@@ -139,14 +140,11 @@ def _around_inside(cut: Cut, most: int) -> Cut:
 
 def _masks(exprs: tuple[Expr, ...]) -> list[Expr]:
     """Return the comparisons that are not for run-time values of an index alone."""
-    seen: set[Expr] = set()
-    stack = list(exprs)
-    while stack:
-        item = stack.pop()
-        if item not in seen:
-            seen.add(item)
-            stack += item.args if item.op != "load" else item.args[: item.payload.masked]
-    return [item for item in seen if item.op == "compare"]
+
+    def args(item: Expr) -> tuple[Expr, ...]:
+        return item.args if item.op != "load" else item.args[: item.payload.masked]
+
+    return [item for item in reachable(exprs, args) if item.op == "compare"]
 
 
 def _positions(comparisons: list[Expr], axis: Axis) -> tuple[int | Dim, ...]:

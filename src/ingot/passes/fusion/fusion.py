@@ -35,6 +35,7 @@ from ingot.passes.fusion.decide import alone, decide
 from ingot.passes.fusion.groups import Decision
 from ingot.passes.fusion.legality import MAX_PARTS
 from ingot.passes.fusion.outline import outline, stored_products
+from ingot.support.graphs import reachable
 from ingot.support.records import record
 
 CONTROL = ops_with(RegionKind.BRANCH, RegionKind.CALL)
@@ -42,13 +43,13 @@ CONTROL = ops_with(RegionKind.BRANCH, RegionKind.CALL)
 
 def controlled_computations(module: Module) -> list[Computation]:
     """Return the computations that run instructions one by one, callees first."""
-    seen, stack = {module.entry}, [module.entry]
-    while stack:
-        calls = stack.pop().calls_and_effects
-        called = [c for i in calls if i.opcode in CONTROL for c in i.called_computations]
-        stack.extend(c for c in called if c not in seen)
-        seen.update(called)
-    return [computation for computation in module.post_order() if computation in seen]
+
+    def called(computation: Computation) -> list[Computation]:
+        control = [one for one in computation.calls_and_effects if one.opcode in CONTROL]
+        return [inner for one in control for inner in one.called_computations]
+
+    controlled = set(reachable([module.entry], called))
+    return [computation for computation in module.post_order() if computation in controlled]
 
 
 @record

@@ -33,7 +33,6 @@ from __future__ import annotations
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
-from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.module import Module
@@ -49,6 +48,7 @@ from ingot.passes.simplify.while_loops.state import (
     unchanged_elements,
     widened,
 )
+from ingot.support.graphs import reachable
 from ingot.support.records import record
 
 _CHEAP = ops_with(Trait.SHAPING, Trait.CONSTANT_LIKE, Trait.TUPLE, also=("copy",))
@@ -99,17 +99,12 @@ def _at_least(shape: Shape, least: int) -> bool:
 
 def _is_inflated(one: Instruction) -> bool:
     """Whether a result is larger than all that it is computed from in memory."""
-    inner, seen = [one], {one}
-    read: int | Dim = 0
-    while inner:
-        for operand in inner.pop().operands:
-            if operand in seen:
-                continue
-            seen.add(operand)
-            if operand.opcode == "get-tuple-element":
-                read = read + operand.shape.bytes
-            else:
-                inner.append(operand)
+
+    def operands(item: Instruction) -> tuple[Instruction, ...]:
+        return () if item.opcode == "get-tuple-element" else item.operands
+
+    inner = reachable([one], operands)
+    read = sum(item.shape.bytes for item in inner if item.opcode == "get-tuple-element")
     size = one.shape.bytes
     return isinstance(size, int) and isinstance(read, int) and size > read
 
@@ -118,15 +113,8 @@ def _is_read(
     one: Instruction, invariant: dict[Instruction, None], hoistable: list[Instruction]
 ) -> bool:
     """Whether an instruction that stays in the loop needs a result, perhaps through cheap ops."""
-    stack, seen = [one], {one}
-    while stack:
-        for user in stack.pop().users:
-            if user not in invariant:
-                return True
-            if user not in seen and user not in hoistable:
-                seen.add(user)
-                stack.append(user)
-    return False
+    cheap = reachable([one], lambda item: [u for u in item.users if u not in hoistable])
+    return any(user not in invariant for item in cheap for user in item.users)
 
 
 @record

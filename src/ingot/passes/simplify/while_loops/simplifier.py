@@ -23,7 +23,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from functools import cache
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.computation import Computation, has_side_effect
+from ingot.hlo.computation import Computation, has_side_effect, reached
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
@@ -31,10 +31,11 @@ from ingot.hlo.rewrite.fingerprint import Representatives
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.simplify.dead_code import expression_key, live_instructions, may_merge
-from ingot.passes.simplify.inline import copy_into, from_callers
+from ingot.passes.simplify.inline import copy_into
 from ingot.passes.simplify.while_loops.rows import trips_of
 from ingot.passes.simplify.while_loops.state import is_plain, unchanged_elements
 from ingot.passes.simplify.while_loops.trip_count import element_index, trip_count
+from ingot.support.graphs import reachable
 from ingot.support.records import record
 
 
@@ -50,7 +51,7 @@ class WhileLoopSimplifier(Pass):
         changed = False
         effects: dict[Computation, bool] = {}
         # A loop in the body of one that runs once is visited where the body is inlined.
-        for computation in from_callers(module):
+        for computation in reached(module.entry):
             work = _loops(computation)
             while work:
                 made = _without_loop(work.pop(), effects)
@@ -145,15 +146,7 @@ def _known(indices: Iterable[int | None]) -> Iterator[int]:
 
 def _cone(roots: list[Instruction]) -> set[Instruction]:
     """Return everything that `roots` are computed from, themselves included."""
-    found: set[Instruction] = set()
-    stack = list(roots)
-    while stack:
-        item = stack.pop()
-        if item not in found:
-            found.add(item)
-            stack.extend(item.operands)
-            stack.extend(item.control_predecessors)
-    return found
+    return set(reachable(roots, lambda item: (*item.operands, *item.control_predecessors)))
 
 
 def _read(instructions: set[Instruction], state: Instruction, same: dict[int, int]) -> set[int]:
