@@ -43,7 +43,7 @@ def match_sort(request: Request) -> LibraryKernel | str:
         return variant
     parts = tuple(_parts(request.target, variant))
     schedule = schedule_sort(kernel)
-    records = (dim.floordiv(kernel.length + (BLOCK - 1), BLOCK) + 1) * BLOCK
+    records = dim.round_up(kernel.length, BLOCK) + BLOCK
     area = records * (variant.record.bits // 8) + FLAG_BYTES
     is_dense = isinstance(kernel.inner, int) and kernel.inner == 1
     arrays = 1 if is_dense and KeyedSort.of(variant, request.target).in_result else 2
@@ -70,7 +70,7 @@ def match_merge_sort(request: Request) -> LibraryKernel:
     of = Compared(kernel.comparator, kernel.elements, request.target.has_fma)
     schedule = schedule_sort(kernel)
     code = list(merge_code(of, schedule))
-    area = dim.floordiv(kernel.length * of.bytes + (LINE_BYTES - 1), LINE_BYTES) * LINE_BYTES
+    area = dim.round_up(kernel.length * of.bytes, LINE_BYTES)
     numbers = (kernel.length, kernel.inner, schedule.rows, schedule.grain)
     emitted = EmittedKernel(
         tuple(phase for _, phases in code for phase in phases),

@@ -26,7 +26,7 @@ from ingot.cpu.emit.template import Template
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.request import Request
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div, round_up
 from ingot.hlo.dtype import C64
 from ingot.kernel.fft.build import (
     FOLD_BLOCK,
@@ -174,7 +174,7 @@ class _Made:
         if isinstance(stage, FoldStage):
             return _Made(stage, 1, widest, 1, 5 * stage.length, 0)
         width = _lanes(stage, widest)
-        blocks = dim.floordiv(stage.lanes + (width - 1), width)
+        blocks = ceil_div(stage.lanes, width)
         work = 5 * stage.length * stage.length.bit_length() * width
         return _Made(
             stage, stage.lanes, width, blocks, work, tile_bytes(stage, width, scalar_bytes)
@@ -203,8 +203,8 @@ class _Maker:
         self.widest = target.vector_bits // self.scalar.bits
         self.plan = plan_fft(kernel, vector_bits=target.vector_bits)
         pair = 2 * self.scalar.bytes
-        self.second = _aligned(self.plan.first * pair)
-        self.tiles = self.second + _aligned(self.plan.second * pair)
+        self.second = round_up(self.plan.first * pair, ALIGNMENT)
+        self.tiles = self.second + round_up(self.plan.second * pair, ALIGNMENT)
         self.tables: dict[str, Numbers] = {}
         self.parts: dict[str, LibraryPart] = {}
 
@@ -252,12 +252,12 @@ class _Maker:
         made = [_Made.of(stage, self.widest, self.scalar.bytes) for stage in stages]
         units = stages[0].outer if is_alone else stages[0].outer * made[0].blocks
         work = sum(one.sequence_work for one in made) if is_alone else made[0].block_work
-        least = -(-CHUNK_WORK // work)
-        grain = dim.maximum(dim.floordiv(units + (MAX_CHUNKS - 1), MAX_CHUNKS), least)
-        chunks = dim.floordiv(units + (grain - 1), grain)
+        least = ceil_div(CHUNK_WORK, work)
+        grain = dim.maximum(ceil_div(units, MAX_CHUNKS), least)
+        chunks = ceil_div(units, grain)
         self.own = 2 * max(one.tile_bytes for one in made)
         longest = max(one.elements for one in made) * 2 * self.scalar.bytes if is_alone else 0
-        self.own_sequence = -(-longest // ALIGNMENT) * ALIGNMENT
+        self.own_sequence = round_up(longest, ALIGNMENT)
         chunk_bytes = self.own + 2 * self.own_sequence
         values: Mapping[str, Slot] = {
             **{"total": units, "grain": grain, "round": 1 if is_alone else grain},
@@ -347,7 +347,7 @@ class _Maker:
         part = self._need(_Steps(self.target, vector(self.scalar, self.widest)).folds())
         (source, source_offset), (to, to_offset) = map(self._area, (stage.source, stage.target))
         half, packs = stage.length, stage.packs
-        blocks = -(-half // FOLD_BLOCK)
+        blocks = ceil_div(half, FOLD_BLOCK)
         values: Mapping[str, Slot] = {
             **{"source_slot": source, "source_offset": source_offset},
             **{"target_slot": to, "target_offset": to_offset},
@@ -364,7 +364,3 @@ def _lanes(stage: Stage, widest: int) -> int:
     if not isinstance(stage.lanes, int):
         return widest
     return min(widest, 1 << (stage.lanes - 1).bit_length())
-
-
-def _aligned(size: int | Dim) -> int | Dim:
-    return dim.floordiv(size + (ALIGNMENT - 1), ALIGNMENT) * ALIGNMENT

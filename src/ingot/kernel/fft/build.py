@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from ingot.hlo.computation import Computation
-from ingot.hlo.dim import Dim, product
+from ingot.hlo.dim import Dim, product, round_up
 from ingot.hlo.dtype import COMPLEX_OF
 from ingot.hlo.opset.transforms import FftAttributes
 from ingot.kernel.fft.radices import factors
@@ -359,7 +359,7 @@ class _Planner:
         ]
 
         def idle(pair: tuple[int, int]) -> float:
-            return sum(-(-size // self.lanes) * self.lanes / size for size in pair) / 2
+            return sum(round_up(size, self.lanes) / size for size in pair) / 2
 
         best = min(pairs, key=idle, default=None)
         return best if best and idle(best) <= MAX_IDLE else None

@@ -10,6 +10,7 @@ Invariant: blocks change neither which products a sum has nor their order.
 
 from __future__ import annotations
 
+from ingot.hlo.dim import ceil_div, round_up
 from ingot.kernel.contraction.register_block import EvenBlocks
 from ingot.kernel.contraction.schedule import ContractionSchedule
 from ingot.kernel.product.operands import PlainOperands
@@ -84,7 +85,7 @@ class Blocks:
     @property
     def chunks(self) -> int:
         """Number of chunks."""
-        return -(-self.units // self.grain)
+        return ceil_div(self.units, self.grain)
 
 
 def scheduled_blocks(
@@ -99,10 +100,83 @@ def scheduled_blocks(
     """
     batch = given.kernel.batch.known_extent
     unit_row_blocks = schedule.m_block // even.rows
-    row_units = -(-even.row_blocks // unit_row_blocks)
-    column_units = -(-given.sizes[1] // schedule.n_block)
+    row_units = ceil_div(even.row_blocks, unit_row_blocks)
+    column_units = ceil_div(given.sizes[1], schedule.n_block)
     units = batch * row_units * column_units
     return Blocks(unit_row_blocks, schedule.n_block, row_units, column_units, units, schedule.grain)
+
+
+@record
+class _Packed:
+    """How the operands of a product lie packed, piece of k after piece.
+
+    Attributes:
+        sizes: (batch, m, n, k).
+        even: the register blocks that the rows are cut into.
+        depth: of k, multiplied at a time: a piece.
+        variant: the driver.
+    """
+
+    sizes: tuple[int, int, int, int]
+    even: EvenBlocks
+    depth: int
+    variant: ProductVariant
+
+    @property
+    def batch(self) -> int:
+        """Products of a batch."""
+        return self.sizes[0]
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of k."""
+        return ceil_div(self.sizes[3], self.depth)
+
+    @property
+    def panels(self) -> int:
+        """Panels of columns of the rhs."""
+        return ceil_div(self.sizes[2], self.even.columns)
+
+    @property
+    def steps(self) -> int:
+        """Steps along k of a piece."""
+        return ceil_div(self.depth, self.variant.factors)
+
+    @property
+    def cell_bytes(self) -> int:
+        """Bytes of a packed factor, or of a sum."""
+        return self.variant.element.bits // 8
+
+    @property
+    def lhs_row(self) -> int:
+        """Elements from one step along k of a row block to the next; along k, from row to row."""
+        if self.variant.packs_along:
+            # One vector more keeps rows whose depth is a power of two out of each other's sets.
+            return round_up(self.steps, self.even.lanes) + self.even.lanes
+        return self.variant.packed_step
+
+    @property
+    def block_cells(self) -> int:
+        """Elements of a row block of the lhs."""
+        rows = self.even.rows if self.variant.packs_along else self.steps
+        return self.lhs_row * round_up(rows, SQUARE)
+
+    @property
+    def panel_cells(self) -> int:
+        """Elements of a panel of the rhs."""
+        return self.even.columns * round_up(self.steps, self.even.lanes)
+
+    @property
+    def tile_panels(self) -> int:
+        """Panels of one row block whose sums may wait for an epilogue."""
+        return UNIT_TILE_BYTES // (self.even.columns * self.cell_bytes * self.even.rows)
+
+    @property
+    def pack_blocks(self) -> int:
+        """Row blocks of the lhs that a chunk packs."""
+        if self.variant.packs_along or self.variant.is_dense:
+            return max(1, PACK_ROWS // self.even.rows)
+        return max(MIN_UNIT_ROWS // self.even.rows, ceil_div(self.even.row_blocks, UNITS_AHEAD))
 
 
 def blocks_ahead(
@@ -117,74 +191,66 @@ def blocks_ahead(
 
     `depth` of k are multiplied at a time.
     """
-    batch, _, n, k = sizes
-    columns, row_blocks = even.columns, even.row_blocks
-    cell_bytes = variant.element.bits // 8
-    steps = -(-depth // variant.factors)
-    lhs_row = variant.packed_step
-    block_cells = lhs_row * round_up(steps, SQUARE)
-    if variant.packs_along:
-        # One vector more keeps rows whose depth is a power of two out of each other's cache sets.
-        lhs_row = round_up(steps, even.lanes) + even.lanes
-        block_cells = lhs_row * round_up(even.rows, SQUARE)
-    pieces, panels = -(-k // depth), -(-n // columns)
-    panel_cells = columns * round_up(steps, even.lanes)
-    # Rows by columns of sums that wait for an epilogue.
-    tile_panels = UNIT_TILE_BYTES // (columns * cell_bytes * even.rows)
-    group = panels
-    if variant.is_rhs_ahead:
-        unit_row_blocks = _even_count(row_blocks, LHS_BYTES // (block_cells * cell_bytes))
-        row_units = -(-row_blocks // unit_row_blocks)
-        column_units = min(panels, -(-UNITS_AHEAD // (batch * row_units)))
-        if has_epilogue:
-            group = max(1, tile_panels // unit_row_blocks)
-        if pieces > 1:
-            # The sums of all pieces wait together.
-            column_units = max(column_units, -(-panels // group))
-        unit_panels = -(-panels // column_units)
-    else:
-        unit_panels = _even_count(panels, UNIT_RHS_BYTES // (panel_cells * cell_bytes))
-        least = MIN_TILE_PANELS if variant.has_tiles else MIN_UNIT_PANELS
-        wanted = min(-(-UNITS_AHEAD // batch), panels // least)
-        unit_panels = min(unit_panels, -(-panels // max(1, wanted)))
-        row_units = -(-UNITS_AHEAD // (batch * -(-panels // unit_panels)))
-        unit_row_blocks = max(MIN_UNIT_ROWS // even.rows, -(-row_blocks // row_units))
-        if has_epilogue and pieces > 1:
-            unit_row_blocks = min(unit_row_blocks, tile_panels // unit_panels)
-        unit_row_blocks = _even_count(row_blocks, unit_row_blocks)
-        row_units = -(-row_blocks // unit_row_blocks)
-    n_block = unit_panels * columns
-    column_units = -(-n // n_block)
-    pack_blocks = max(1, PACK_ROWS // even.rows)
-    if not (variant.packs_along or variant.is_dense):
-        pack_blocks = max(MIN_UNIT_ROWS // even.rows, -(-row_blocks // UNITS_AHEAD))
-    rhs_chunks = batch * pieces * -(-n // PACK_COLUMNS) if variant.is_rhs_ahead else 0
-    rhs_cells = batch * pieces * panels * panel_cells if variant.is_rhs_ahead else 0
-    lhs_cells = batch * pieces * row_blocks * block_cells
+    packed = _Packed(sizes, even, depth, variant)
+    choose = _units_past_rhs if variant.is_rhs_ahead else _units_past_lhs
+    row_blocks, panels, group = choose(packed, has_epilogue=has_epilogue)
+    row_units, column_units = ceil_div(even.row_blocks, row_blocks), ceil_div(packed.panels, panels)
+    matrices = packed.batch * packed.pieces
+    rhs_chunks = matrices * ceil_div(sizes[2], PACK_COLUMNS) if variant.is_rhs_ahead else 0
+    rhs_cells = matrices * packed.panels * packed.panel_cells if variant.is_rhs_ahead else 0
+    lhs_cells = matrices * even.row_blocks * packed.block_cells
     return Blocks(
-        unit_row_blocks,
-        n_block,
+        row_blocks,
+        panels * even.columns,
         row_units,
         column_units,
-        batch * row_units * column_units,
-        1,
-        min(group, unit_panels) * columns,
-        panels * columns,
-        lhs_row,
-        block_cells,
-        rhs_cells,
-        rhs_chunks,
-        pack_blocks,
-        rhs_chunks + batch * pieces * -(-row_blocks // pack_blocks),
-        (rhs_cells + lhs_cells) * cell_bytes,
+        units=packed.batch * row_units * column_units,
+        grain=1,
+        group_columns=min(group, panels) * even.columns,
+        packed_columns=packed.panels * even.columns,
+        packed_lhs_row=packed.lhs_row,
+        packed_block=packed.block_cells,
+        lhs_start=rhs_cells,
+        rhs_chunks=rhs_chunks,
+        pack_blocks=packed.pack_blocks,
+        pack_chunks=rhs_chunks + matrices * ceil_div(even.row_blocks, packed.pack_blocks),
+        scratch_bytes=(rhs_cells + lhs_cells) * packed.cell_bytes,
     )
+
+
+def _units_past_rhs(packed: _Packed, *, has_epilogue: bool) -> tuple[int, int, int]:
+    """Return row blocks and panels of a unit that streams packed panels past packed rows.
+
+    The third number is of the panels whose sums wait for an epilogue together.
+    """
+    all_blocks, panels = packed.even.row_blocks, packed.panels
+    row_blocks = _even_count(all_blocks, LHS_BYTES // (packed.block_cells * packed.cell_bytes))
+    rows = packed.batch * ceil_div(all_blocks, row_blocks)
+    column_units = min(panels, ceil_div(UNITS_AHEAD, rows))
+    group = max(1, packed.tile_panels // row_blocks) if has_epilogue else panels
+    if packed.pieces > 1:
+        # The sums of all pieces wait together.
+        column_units = max(column_units, ceil_div(panels, group))
+    return row_blocks, ceil_div(panels, column_units), group
+
+
+def _units_past_lhs(packed: _Packed, *, has_epilogue: bool) -> tuple[int, int, int]:
+    """Return row blocks and panels of a unit that packs panels and streams packed rows past them.
+
+    The third number is of the panels whose sums wait for an epilogue together: all.
+    """
+    even, all_panels = packed.even, packed.panels
+    panels = _even_count(all_panels, UNIT_RHS_BYTES // (packed.panel_cells * packed.cell_bytes))
+    least = MIN_TILE_PANELS if packed.variant.has_tiles else MIN_UNIT_PANELS
+    wanted = min(ceil_div(UNITS_AHEAD, packed.batch), all_panels // least)
+    panels = min(panels, ceil_div(all_panels, max(1, wanted)))
+    row_units = ceil_div(UNITS_AHEAD, packed.batch * ceil_div(all_panels, panels))
+    row_blocks = max(MIN_UNIT_ROWS // even.rows, ceil_div(even.row_blocks, row_units))
+    if has_epilogue and packed.pieces > 1:
+        row_blocks = min(row_blocks, packed.tile_panels // panels)
+    return _even_count(even.row_blocks, row_blocks), panels, all_panels
 
 
 def _even_count(count: int, most: int) -> int:
     """Return the size of parts if `count` is cut into the fewest equal ones of at most `most`."""
-    return -(-count // -(-count // max(1, most)))
-
-
-def round_up(value: int, unit: int) -> int:
-    """Return the smallest multiple of `unit` from `value` on."""
-    return -(-value // unit) * unit
+    return ceil_div(count, ceil_div(count, max(1, most)))

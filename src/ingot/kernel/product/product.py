@@ -22,6 +22,7 @@ Invariant: each sum adds its products in order of k, as in every other contracti
 from __future__ import annotations
 
 from ingot.analysis.library import MIN_VECTOR_BITS, VECTORS
+from ingot.hlo.dim import ceil_div, round_up
 from ingot.kernel.contraction.micro_blocks import MicroBlock
 from ingot.kernel.contraction.operands import cell_bits, stores_sums
 from ingot.kernel.contraction.register_block import (
@@ -45,7 +46,6 @@ from ingot.kernel.product.blocks import (
     SQUARE,
     Blocks,
     blocks_ahead,
-    round_up,
     scheduled_blocks,
 )
 from ingot.kernel.product.operands import PlainOperands, plain_operands, result_steps
@@ -215,7 +215,7 @@ class _Division:
             # One vector more keeps columns out of each other's cache sets.
             return round_up(self.depth, variant.lanes) + variant.lanes
         # Each row of a complex rhs is packed twice.
-        words = round_up(-(-self.depth // variant.factors), self.even.lanes)
+        words = round_up(ceil_div(self.depth, variant.factors), self.even.lanes)
         return words * (1 + variant.is_complex) + variant.is_shifted
 
     def out_steps(self, blocks: Blocks) -> tuple[int, int, int]:
@@ -364,7 +364,7 @@ def _scheduled(given: PlainOperands, vectors: Vectors) -> tuple[EvenBlocks, Cont
         block = (even.rows, even.columns)
         schedule = schedule_contraction(given.kernel, vectors, block, factors, converts=converts)
     if schedule.rhs in DOTS:
-        row_blocks = -(-m // schedule.rows)
+        row_blocks = ceil_div(m, schedule.rows)
         even = EvenBlocks(1, schedule.columns, row_blocks, *divmod(m, row_blocks))
     return even, schedule
 

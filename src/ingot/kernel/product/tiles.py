@@ -12,11 +12,12 @@ Source: Intel, "Architecture Instruction Set Extensions Programming Reference", 
 
 from __future__ import annotations
 
+from ingot.hlo.dim import ceil_div, round_up
 from ingot.hlo.dtype import F32
 from ingot.kernel.contraction.register_block import EvenBlocks
 from ingot.kernel.contraction.schedule import PACK_BYTES, ContractionSchedule
 from ingot.kernel.contraction.unit_blocks import CHUNK_PRODUCTS, TILE_BYTES, even, multiple
-from ingot.kernel.product.blocks import MIN_ROWS_AHEAD, round_up
+from ingot.kernel.product.blocks import MIN_ROWS_AHEAD
 from ingot.kernel.product.operands import PlainOperands
 from ingot.kernel.product.variant import BYTES_OF_WORD
 from ingot.llvm.machine_model import LINE_BYTES, Vectors
@@ -71,16 +72,16 @@ def tile_blocks(given: PlainOperands) -> tuple[EvenBlocks, ContractionSchedule]:
     """Return the register blocks of a product of tiles, and its schedule."""
     m, n, k = given.sizes
     batch = given.kernel.batch.known_extent
-    row_blocks = -(-m // BLOCK_ROWS)
-    blocks = EvenBlocks(SIDE, min(2, -(-n // SIDE)), row_blocks, *divmod(m, row_blocks))
-    words = -(-k // given.word_factors)
+    row_blocks = ceil_div(m, BLOCK_ROWS)
+    blocks = EvenBlocks(SIDE, min(2, ceil_div(n, SIDE)), row_blocks, *divmod(m, row_blocks))
+    words = ceil_div(k, given.word_factors)
     most = MAX_TILE_DEPTH
     if m >= MIN_ROWS_AHEAD and reads_in_place(given):
         most = MAX_DEPTH_IN_PLACE
-    depth = round_up(-(-words // -(-words // most)), SIDE)
+    depth = round_up(ceil_div(words, ceil_div(words, most)), SIDE)
     fitting = multiple(PACK_BYTES // (depth * WORD_BYTES), blocks.columns)
     n_block = even(n, min(fitting, MOST_COLUMNS), blocks.columns)
-    units = batch * -(-n // n_block)
+    units = batch * ceil_div(n, n_block)
     grain = max(1, CHUNK_WORDS // (m * n_block * words))
     schedule = ContractionSchedule(
         swapped=False,
@@ -95,7 +96,7 @@ def tile_blocks(given: PlainOperands) -> tuple[EvenBlocks, ContractionSchedule]:
         store_direct=False,
         units=units,
         grain=grain,
-        chunks=-(-units // grain),
+        chunks=ceil_div(units, grain),
     )
     return blocks, schedule
 

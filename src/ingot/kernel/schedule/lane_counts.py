@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, round_up
 from ingot.hlo.dtype import BF16, PRED, DType
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.kernel.expr import CALL_NODES, EXACT, LEAVES, Expr, is_expensive, walk
@@ -167,9 +167,9 @@ def _least_masked(extent: int, lanes: int, least: int) -> int:
     Blocks that fit the extent better have fewer masked lanes. With `least` lanes enough sums are in
     flight that none waits for the one before.
     """
-    taken, each = -(-extent // lanes) * lanes, lanes
+    taken, each = round_up(extent, lanes), lanes
     while (each := each // 2) >= least:
-        if taken * 4 >= -(-extent // each) * each * 5:
+        if taken * 4 >= round_up(extent, each) * 5:
             return each
     return lanes
 

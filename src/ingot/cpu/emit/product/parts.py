@@ -20,6 +20,7 @@ from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.driver_records import DriverStart
 from ingot.cpu.emit.product.tiles import TileKernel, TileShapes
 from ingot.emit.values.types import memory_type
+from ingot.hlo.dim import ceil_div
 from ingot.hlo.dtype import DType
 from ingot.kernel.contraction.micro_blocks import MicroBlock
 from ingot.kernel.contraction.schedule import MAX_COLUMNS, PACK_BYTES
@@ -204,7 +205,7 @@ def micro_kernel(variant: ProductVariant, block: MicroBlock) -> Kernel:
     rows, columns, cell = block.rows, block.columns, cell_type(variant.factor)
     if variant.has_tiles:
         lhs, rhs = variant.operands or (variant.element, variant.element)
-        tiles = -(-rows // SIDE), -(-columns // SIDE)
+        tiles = ceil_div(rows, SIDE), ceil_div(columns, SIDE)
         return TileKernel(cell, (lhs.is_signed, rhs.is_signed), *tiles, variant.columns)
     if variant.is_dots:
         types = None if variant.operands is None else (*variant.operands, variant.element)

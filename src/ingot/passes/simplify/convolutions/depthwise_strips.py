@@ -30,6 +30,7 @@ from ingot.analysis.conv1d import is_conv1d
 from ingot.analysis.direct_convolution import DIMENSIONS, ConvolutionSizes, Sizes, known_sizes
 from ingot.analysis.library import ELEMENTS, driver_vector_bits
 from ingot.hlo.builder import Builder, scalar_computation
+from ingot.hlo.dim import ceil_div, round_up
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
@@ -89,14 +90,14 @@ class _Problem:
 
     def rows(self, strips: int) -> tuple[int, int]:
         """Return the rows of a strip's results, and of its input."""
-        first, count = self.window[0], -(-self.results[0] // strips)
+        first, count = self.window[0], ceil_div(self.results[0], strips)
         return count, (count - 1) * first.stride + (first.size - 1) * first.window_dilation + 1
 
     def cost(self, strips: int) -> int:
         """Return the cost of running as `strips` strips, in products."""
         rows, read = self.rows(strips)
         features = strips * self.features
-        vectors = max(MIN_LANES, -(-features // LANES) * LANES)
+        vectors = max(MIN_LANES, round_up(features, LANES))
         columns = math.prod(self.results[1:])
         products = vectors * self.taps * rows * columns
         copied = features * read * math.prod(self.inputs[1:])

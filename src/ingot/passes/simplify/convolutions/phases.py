@@ -25,7 +25,7 @@ from itertools import groupby, product
 from ingot.analysis.convolution_phases import Phase, has_phases, phases_of
 from ingot.analysis.direct_convolution import has_many_phases, runs_whole
 from ingot.hlo.builder import Builder
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes
@@ -120,7 +120,7 @@ class _Dimension:
         firsts = (0,) if is_grouped else (0, (step - 1 - given.low) % step)
         found: list[_Dimension] = []
         for first in firsts:
-            more = -(-(results + first - step * size) // step)
+            more = ceil_div(results + first - step * size, step)
             assert isinstance(more, int)
             phases = phases_of(replace(given, low=given.low + first, reversal=False), more)
             runs = _runs(phases, is_grouped)
@@ -135,7 +135,7 @@ class _Dimension:
     @property
     def elements(self) -> int:
         """Elements of the filter that a phase uses at most."""
-        return -(-self.given.size // self.step)
+        return ceil_div(self.given.size, self.step)
 
 
 def _runs(phases: Sequence[Phase], is_grouped: bool) -> list[_Phases]:

@@ -12,6 +12,7 @@ Source: xla/service/while_loop_analysis.cc, while_loop_trip_count_annotator.cc.
 from __future__ import annotations
 
 from ingot.hlo.computation import Computation
+from ingot.hlo.dim import ceil_div
 from ingot.hlo.dtype import greatest, least
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -63,7 +64,7 @@ class Induction:
             return None
         if distance <= 0:
             return 0
-        return -(-distance // step) if step > 0 else None
+        return ceil_div(distance, step) if step > 0 else None
 
 
 def element_index(instruction: Instruction, state: Instruction) -> int | None:
