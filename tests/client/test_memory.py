@@ -19,7 +19,7 @@ from tests.client.pjrt.host import Host
 
 import ingot
 from ingot.client import caches, clear_caches
-from ingot.cpu.library.generic_kernels import _emitted
+from ingot.cpu.strategies.generic_kernels import _emitted
 from ingot.cpu.library.parts import _loaded
 from ingot.hlo.dim import _dims
 from ingot.kernel.expr import _exprs

@@ -39,7 +39,7 @@ ROOT = Path(ingot.__file__).parent
 FOLDERS = ("kernel", "emit", "cpu", "passes", "llvm/math")
 """Where strategies, templates and passes are written."""
 
-_EMITTERS = ("cpu/emit/", "cpu/library/", "emit/", "llvm/math/")
+_EMITTERS = ("cpu/emit/", "cpu/library/", "cpu/strategies/", "emit/", "llvm/math/")
 _MATH = "llvm.math"
 
 

@@ -7,10 +7,8 @@ boxes, the steps of Fourier transforms. Each part (`parts`) is compiled when it 
 machine, kept on disk by the object cache, and mapped once for all programs of a process; these
 refer to its functions by name and pass numbers in env.
 
-A kernel runs in the library where a strategy says so (`cpu.strategies.table`). The matchers are
-here, one module for each kind of kernel: `drivers` (products and convolutions), `generic_kernels`
-(loops), `sorts`, `transforms`. `subroutines` are functions that other code calls. `common` is the
-table of what `load_library` loads ahead, `samples` has loop kernels for it.
+A kernel runs in the library where a strategy says so (`cpu.strategies`). `subroutines` are parts
+that kernels call: exponentials and other functions, transposes of squares.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from ingot.cpu.library.generic_kernels import match_box_copies, match_generic
 from ingot.cpu.library.parts import LibraryKernel
+from ingot.cpu.strategies.generic_kernels import match_box_copies, match_generic
 from ingot.cpu.strategies.plans import CodePlan, LoopCode, loop_code
 from ingot.cpu.strategies.request import Request
 from ingot.hlo.rewrite.pass_base import PassContext
@@ -72,11 +72,13 @@ def _late(function: str) -> Callable[[Request], Plan | str]:
 
 STRATEGIES: tuple[Strategy, ...] = (
     Strategy(
-        "filter gradient", (ConvolutionKernel,), _late("library.drivers.match_filter_gradient")
+        "filter gradient", (ConvolutionKernel,), _late("strategies.drivers.match_filter_gradient")
     ),
-    Strategy("Winograd convolution", (ConvolutionKernel,), _late("library.drivers.match_winograd")),
-    Strategy("direct convolution", (ConvolutionKernel,), _late("library.drivers.match_direct")),
-    Strategy("product", (ContractionKernel,), _late("library.drivers.match_product")),
+    Strategy(
+        "Winograd convolution", (ConvolutionKernel,), _late("strategies.drivers.match_winograd")
+    ),
+    Strategy("direct convolution", (ConvolutionKernel,), _late("strategies.drivers.match_direct")),
+    Strategy("product", (ContractionKernel,), _late("strategies.drivers.match_product")),
     Strategy(
         "contraction", (ContractionKernel,), _late("strategies.contraction.match_contraction")
     ),
@@ -86,11 +88,11 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy("box copies", (LoopKernel,), match_box_copies),
     Strategy("library gather or scatter", (LoopKernel,), match_generic(generic_indexing)),
     Strategy("loops", (LoopKernel,), _match_loops),
-    Strategy("sorting network", (SortKernel,), _late("strategies.sorts.match_network")),
-    Strategy("sort by key", (SortKernel,), _late("library.sorts.match_sort")),
-    Strategy("merge sort", (SortKernel,), _late("library.sorts.match_merge_sort")),
-    Strategy("Fourier transform", (FftKernel,), _late("library.transforms.match_transform")),
-    Strategy("selection", (TopKKernel,), _late("library.sorts.match_selection")),
+    Strategy("sorting network", (SortKernel,), _late("strategies.sorting_network.match_network")),
+    Strategy("sort by key", (SortKernel,), _late("strategies.sorts.match_sort")),
+    Strategy("merge sort", (SortKernel,), _late("strategies.sorts.match_merge_sort")),
+    Strategy("Fourier transform", (FftKernel,), _late("strategies.transforms.match_transform")),
+    Strategy("selection", (TopKKernel,), _late("strategies.sorts.match_selection")),
 )
 """In priority order. Drivers come before loops and contractions of a kernel's own, which take every
 kernel of their kind. A convolution that no driver takes runs as its general kernel. Winograd comes

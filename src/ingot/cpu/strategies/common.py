@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ingot.cpu.library.drivers import common_convolutions, common_products
-from ingot.cpu.library.generic_kernels import common_box_copies
 from ingot.cpu.library.parts import LibraryPart
-from ingot.cpu.library.samples import common_folds, common_generic_kernels
-from ingot.cpu.library.sorts import common_selections, common_sorts
 from ingot.cpu.library.subroutines import common_subroutines, common_transposes
-from ingot.cpu.library.transforms import common_transforms
+from ingot.cpu.strategies.drivers import common_convolutions, common_products
+from ingot.cpu.strategies.generic_kernels import common_box_copies
+from ingot.cpu.strategies.samples import common_folds, common_generic_kernels
+from ingot.cpu.strategies.sorts import common_selections, common_sorts
+from ingot.cpu.strategies.transforms import common_transforms
 from ingot.llvm.target import TargetSpec
 
 COMMON: tuple[Callable[[TargetSpec], Iterator[LibraryPart]], ...] = (

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fourier transforms in library code: of every length, batch and rank.
+"""The strategy of Fourier transforms: code of the library for every length, batch and rank.
 
-The strategy of `kernel.ir.FftKernel`: their stages and steps are numbers in env, which drivers
-walk. Invariant: what depends on sizes is in env, the addresses of tables included.
+The stages of an `FftKernel` and their steps (`kernel.fft`) are numbers in env, which drivers walk.
+Invariant: what depends on sizes is in env, the addresses of tables included.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from functools import reduce
 from itertools import product
 
 from ingot.cpu.emit.loop.split import fold_template
-from ingot.cpu.library.generic_kernels import library_kernel
 from ingot.cpu.library.parts import LibraryPart, library_part
+from ingot.cpu.strategies.generic_kernels import library_kernel
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import F32, S32

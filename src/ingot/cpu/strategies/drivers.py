@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain products and convolutions in library code: drivers and micro-kernels of every size.
+"""Strategies of plain products and convolutions: drivers of the library, of every size.
 
-Strategies of contractions and convolutions: each asks `kernel` whether a driver takes a kernel, and
+Each asks `kernel` whether a driver takes a kernel, and
 makes the driver's call. If the sums are the result and operands begin with their buffers, nothing
 is compiled; else a little code of the kernel's own is (`cpu.strategies.plans`). Invariant: sizes
 are numbers in env; the code depends on element type, lanes and placements alone.

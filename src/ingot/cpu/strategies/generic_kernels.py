@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loop kernels as library code: plain reductions, gathers and scatters, `iota`, copies of boxes.
+"""Strategies of loops in the library: plain reductions, gathers, scatters, `iota`, box copies.
 
-Each is a strategy of loop kernels, given by a function of `kernel.generic` that finds the generic
+Each is given by a function of `kernel.generic` that finds the generic
 kernel or says why there is none. Invariant: extents, steps, lengths and the schedule's numbers are
 in env; the code depends on what the generic kernel's symbol says.
 
