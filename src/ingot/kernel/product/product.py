@@ -149,7 +149,7 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
     if isinstance(given, str):
         return given
     even, schedule = _scheduled(given, vectors)
-    variant, rhs_step = _form(given, schedule, even, vectors), _rhs_step(schedule, given)
+    variant, rhs_step = _variant_of(given, schedule, even, vectors), _rhs_step(schedule, given)
     if variant is None or rhs_step is None:
         return "neither rows nor columns of an operand are dense"
     sums = _sums(given.kernel)
@@ -369,7 +369,7 @@ def _scheduled(given: PlainOperands, vectors: Vectors) -> tuple[EvenBlocks, Cont
     return even, schedule
 
 
-def _form(
+def _variant_of(
     given: PlainOperands, schedule: ContractionSchedule, even: EvenBlocks, vectors: Vectors
 ) -> ProductVariant | None:
     is_dense = given.lhs.inner == 1 or given.sizes[2] == 1

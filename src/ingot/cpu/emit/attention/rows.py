@@ -134,9 +134,9 @@ class Rows:
 
     def softmax(self, m: Span, n: Span) -> None:
         """Emit the scores and powers of a block of keys."""
-        form = Panels(self.schedule.rows, n.count, is_transposed=True)
+        panels = Panels(self.schedule.rows, n.count, is_transposed=True)
         for item, buffer in self.masks.items():
-            self.packer.panels(item, buffer, m, n, form)
+            self.packer.panels(item, buffer, m, n, panels)
         self.f.for_range(m.count, lambda first: self._softmax(m, n, first), step=self.count)
 
     def _softmax(self, m: Span, n: Span, first: Value) -> None:
