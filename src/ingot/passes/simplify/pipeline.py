@@ -112,10 +112,17 @@ EXPANSION = Pipeline(
 DOTS = FixedPoint(
     "dot-simplification",
     (
-        late("dot-strength-reduction", "simplify.dots.DotStrengthReduction", "dot"),
+        late(
+            "dot-strength-reduction", "simplify.dots.strength_reduction.DotStrengthReduction", "dot"
+        ),
         late("pair-reductions", "simplify.pair_reductions.pair_reductions", "reduce"),
         late("separable-windows", "simplify.pair_reductions.SeparableWindows", "reduce-window"),
-        late("dot-canonicalizer", "simplify.dots.DotCanonicalizer", "dot", ensures="native-dots"),
+        late(
+            "dot-canonicalizer",
+            "simplify.dots.canonicalizer.DotCanonicalizer",
+            "dot",
+            ensures="native-dots",
+        ),
         late(
             "while-loop-product-layout",
             "simplify.while_loops.invariants.WhileLoopProductLayout",

@@ -30,7 +30,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.passes.simplify.dots import Side, dot_of, sides_of
+from ingot.passes.simplify.dots.sides import Side, dot_of, sides_of
 from ingot.passes.simplify.while_loops.rows import (
     Row,
     Trips,

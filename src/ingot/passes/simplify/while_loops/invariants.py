@@ -39,7 +39,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.dots import DotAttributes
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.dots import Side, dot_of, sides_of
+from ingot.passes.simplify.dots.sides import Side, dot_of, sides_of
 from ingot.passes.simplify.while_loops.state import (
     LoopPass,
     hoist,
