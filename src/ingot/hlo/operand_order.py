@@ -10,7 +10,6 @@ stay in the order in which they were added.
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable
-from operator import attrgetter
 
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import VerifyError
@@ -46,8 +45,11 @@ def operands_first(instructions: Collection[Instruction]) -> list[Instruction]:
 def operands_behind(
     roots: Iterable[Instruction], known: Container[Instruction]
 ) -> list[Instruction]:
-    """Return the instructions that `roots` need and that are not `known`, operands first."""
-    return needs_first([*roots], attrgetter("operands"), known)
+    """Return the instructions that `roots` need and that are not `known`, operands first.
+
+    What the last operand needs comes before what the others need.
+    """
+    return needs_first([*roots], lambda one: one.operands[::-1], known)
 
 
 def is_order(instructions: Collection[Instruction], count: int) -> bool:
