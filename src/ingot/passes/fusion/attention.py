@@ -26,8 +26,8 @@ from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.fusion.fusion import controlled_computations
 from ingot.passes.fusion.groups import Decision, Group, Grouping, GroupKind
-from ingot.passes.fusion.legality import CONTRACTIONS
 from ingot.passes.fusion.outline import outline
+from ingot.passes.fusion.products import CONTRACTIONS
 from ingot.passes.fusion.recompute import is_cheap_to_recompute, moves_last
 from ingot.support.graphs import reachable
 from ingot.support.records import record
