@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The passes of loop kernels: a literal tuple, in the order in which they run.
 
-`build` makes a kernel as the program says; these rewrite it, kernel to kernel, before it is
-scheduled. Each keeps what the kernel stores to the bit. `ORDER` has the reasons for the order.
+`kernel.loop.build` makes a kernel as the program says; these rewrite it, kernel to kernel, before
+it is scheduled. Each keeps what the kernel stores to the bit. `ORDER` has the reasons for the
+order.
 
 They are passes like those of HLO: the same runner (`hlo.rewrite.pass_runner`) verifies, times and
 dumps them, and the same `PassContext` says which of them run (disabled names, fuel) and has a row

@@ -4,8 +4,9 @@
 If a result has three columns, lanes along a row leave most of a register empty, and lanes along a
 column write one element at a time. Lanes along both axes, row after row, write whole registers. The
 elements that they read repeat a pattern with the rows: neighbours, each several times, or a few
-distant runs of neighbours (a transpose). They are picked out of whole registers (`lane_offsets`).
-Where a row is stacked from several arrays, each lane reads them all and chooses.
+distant runs of neighbours (a transpose). They are picked out of whole registers
+(`kernel.schedule.lane_offsets`). Where a row is stacked from several arrays, each lane reads them
+all and chooses.
 
 A transpose that reads short runs is the mirror image: `join_short_runs`.
 

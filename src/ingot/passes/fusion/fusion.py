@@ -8,7 +8,7 @@ scalar computations stay as they are. Decisions are remarks of the context
 Before it, a concatenation of thousands of operands becomes a tree of narrow ones. A kernel searches
 for each element the operand that it lies in, so with many operands its run time and LLVM's time
 grow with the square of their number. In the tree each part has few operands, and is a kernel of its
-own: `why_not` of the fusion's legality does not join parts.
+own: `legality` (`why_not_each`) does not join parts.
 
 Example:
     >>> from ingot.hlo.builder import Builder

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Legality: which ops may be computed inside a kernel, and the reason when one may not.
 
-`why_not` and `why_not_output` return one sentence for people; the empty string means yes. The rules
-are those that `kernel.loop.build`, `kernel.loop.update` and `kernel.contraction.build` can build,
-together with the few cases where a kernel could be built but would be slower than two.
+`why_not_each` and `why_not_output` return one sentence for people; the empty string means yes. The
+rules are those that `kernel.loop.build`, `kernel.loop.update` and `kernel.contraction.build` can
+build, together with the few cases where a kernel could be built but would be slower than two.
 
 Invariant: a group that these rules allow has a kernel.
 """
