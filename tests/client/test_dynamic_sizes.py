@@ -11,7 +11,7 @@ import pytest
 import ingot
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse
-from ingot.passes.expand.dynamic_boundary import pack_results
+from ingot.passes.expand.dynamic.boundary import pack_results
 from ingot.support.diagnostics import ExecutionError, UnsupportedError
 from ingot.tools.inputs import random_inputs
 

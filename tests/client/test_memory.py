@@ -19,8 +19,8 @@ from tests.client.pjrt.host import Host
 
 import ingot
 from ingot.client import caches, clear_caches
-from ingot.cpu.library.generic_kernels import _emitted
 from ingot.cpu.library.parts import _loaded
+from ingot.cpu.strategies.generic_kernels import _emitted
 from ingot.hlo.dim import _dims
 from ingot.kernel.expr import _exprs
 from ingot.llvm.types import _arrays, _structs, _vectors

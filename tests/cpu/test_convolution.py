@@ -13,7 +13,7 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import WindowDimension
-from ingot.passes.simplify import convolution_phases
+from ingot.passes.simplify.convolutions import phases
 
 pytestmark = pytest.mark.fast_share(4)
 
@@ -96,7 +96,7 @@ def test_wide(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(40, 64))
 def test_spread_inputs_without_gaps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution_phases, "MIN_GROUPED_PRODUCTS", 0)
+    monkeypatch.setattr(phases, "MIN_GROUPED_PRODUCTS", 0)
     agrees(*_case(seed), of_largest=TOLERANCE["f32"])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of several arrays in turn (`kernel.loop.unroll_phases`): the evaluator's bits."""
+"""Rows of several arrays in turn (`kernel.passes.unroll_phases`): the evaluator's bits."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.dtype import dtype
 from ingot.kernel.loop.build import build_loop_kernel
-from ingot.kernel.loop.collapse import collapse
+from ingot.kernel.passes.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.kernel.schedule.loop_schedule import SplitReduction
 from ingot.llvm.machine_model import Vectors

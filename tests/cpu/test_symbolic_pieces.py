@@ -12,7 +12,7 @@ from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse_hlo
 from ingot.hlo.dim import Dim
 from ingot.kernel.loop.build import build_loop_kernel
-from ingot.kernel.loop.collapse import collapse
+from ingot.kernel.passes.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.kernel.schedule.loop_schedule import Pieces
 from ingot.llvm.machine_model import Vectors

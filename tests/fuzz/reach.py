@@ -39,7 +39,7 @@ ROOT = Path(ingot.__file__).parent
 FOLDERS = ("kernel", "emit", "cpu", "passes", "llvm/math")
 """Where strategies, templates and passes are written."""
 
-_EMITTERS = ("cpu/emit/", "cpu/library/", "emit/", "llvm/math/")
+_EMITTERS = ("cpu/emit/", "cpu/library/", "cpu/strategies/", "emit/", "llvm/math/")
 _MATH = "llvm.math"
 
 
@@ -128,7 +128,7 @@ def _rules() -> Iterator[str]:
 def _passes() -> list[str]:
     from ingot.cpu.pipeline import PIPELINE
     from ingot.hlo.rewrite.pass_base import passes_of
-    from ingot.kernel.loop.pipeline import KERNEL_PASSES
+    from ingot.kernel.passes.pipeline import KERNEL_PASSES
 
     return list(dict.fromkeys(item.name for item in (*passes_of(PIPELINE), *KERNEL_PASSES)))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.kernel.programs import SOFTMAX, flat, fused, whole_sum
 
 from ingot.kernel.loop.build import build_loop_kernel
-from ingot.kernel.loop.collapse import collapse
+from ingot.kernel.passes.collapse import collapse
 from ingot.kernel.text import fingerprint
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from ingot.kernel.expr import walk
 from ingot.kernel.generic.generalize import OWN_NUMBERS, GenericKernel, generalized
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
-from ingot.kernel.loop.collapse import collapse
+from ingot.kernel.passes.collapse import collapse
 from ingot.kernel.rewrite import AxisSubstitution
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.llvm.machine_model import Vectors

@@ -23,8 +23,8 @@ from ingot.host.sites import scheduled_fusions
 from ingot.kernel.convolution.build import find_convolution
 from ingot.kernel.evaluate import evaluate_kernel
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.loop.pipeline import KERNEL_PASSES, passes_for
 from ingot.kernel.lowering import kernel_history
+from ingot.kernel.passes.pipeline import KERNEL_PASSES, passes_for
 from ingot.kernel.verifier import verify_kernel
 
 SIZES = {"n": 5, "m": 3}

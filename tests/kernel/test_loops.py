@@ -9,8 +9,8 @@ from tests.kernel.programs import SOFTMAX, flat, fused, whole_sum
 from ingot.formats.hlo_text import parse
 from ingot.hlo.dim import Dim
 from ingot.kernel.loop.build import build_loop_kernel
-from ingot.kernel.loop.cache_rows import cache_rows
-from ingot.kernel.loop.collapse import collapse
+from ingot.kernel.passes.cache_rows import cache_rows
+from ingot.kernel.passes.collapse import collapse
 from ingot.kernel.text import kernel_text
 from ingot.support.diagnostics import UnsupportedError
 

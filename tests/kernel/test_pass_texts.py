@@ -19,8 +19,8 @@ from tests.kernel.test_kernel_passes import memory_of
 
 from ingot.kernel.evaluate import evaluate_kernel
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.loop.pipeline import KERNEL_PASSES
 from ingot.kernel.parse import parse_kernel
+from ingot.kernel.passes.pipeline import KERNEL_PASSES
 from ingot.kernel.text import kernel_text
 from ingot.kernel.verifier import verify_kernel
 

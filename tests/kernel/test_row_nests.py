@@ -7,7 +7,7 @@ import pytest
 from tests.kernel.programs import fused
 
 from ingot.kernel.loop.build import build_loop_kernel
-from ingot.kernel.loop.pipeline import run_kernel_passes
+from ingot.kernel.passes.pipeline import run_kernel_passes
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.kernel.schedule.loop_schedule import RowNest
 from ingot.kernel.schedule.row_nests import parts_of, row_nest

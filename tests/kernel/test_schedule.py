@@ -13,7 +13,7 @@ from tests.kernel.programs import SOFTMAX, flat, fused, whole_sum
 from ingot.hlo.dim import Dim, evaluate
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
-from ingot.kernel.loop.collapse import collapse
+from ingot.kernel.passes.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.kernel.schedule.loop_schedule import Effort, LoopSchedule, Pieces, SplitReduction
 from ingot.llvm.machine_model import Vectors

@@ -8,8 +8,8 @@ from tests.kernel.programs import fused
 import ingot
 from ingot.kernel.expr import walk
 from ingot.kernel.loop.build import build_loop_kernel
-from ingot.kernel.loop.collapse import collapse
-from ingot.kernel.loop.select_to_index import select_to_index
+from ingot.kernel.passes.collapse import collapse
+from ingot.kernel.passes.select_to_index import select_to_index
 
 ROLL = """x = f32[{rows},{columns}] parameter(0)
   last = f32[{kept}] slice(x), slice={{{tail}}}

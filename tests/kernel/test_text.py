@@ -30,9 +30,9 @@ from ingot.kernel.expr import Expr, Scalar
 from ingot.kernel.generic.generalize import generalized
 from ingot.kernel.ir import Axis, ContractionKernel, Kernel, PlainConvolution
 from ingot.kernel.loop.build import build_loop_kernel
-from ingot.kernel.loop.collapse import collapse
 from ingot.kernel.lowering import kernel_history
 from ingot.kernel.parse import parse_kernel, parse_kernels
+from ingot.kernel.passes.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
 from ingot.kernel.text import fingerprint, kernel_text, scalar_of, scalar_text
 from ingot.llvm.machine_model import Vectors

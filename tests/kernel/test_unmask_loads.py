@@ -9,8 +9,8 @@ import ingot
 from ingot.evaluator import evaluate
 from ingot.kernel.expr import walk
 from ingot.kernel.loop.build import build_loop_kernel
-from ingot.kernel.loop.collapse import collapse
-from ingot.kernel.loop.unmask_loads import unmask_loads
+from ingot.kernel.passes.collapse import collapse
+from ingot.kernel.passes.unmask_loads import unmask_loads
 
 PAD = """x = {dtype}[{rows},{columns}] parameter(0)
   c = {dtype}[] constant(3)

@@ -17,8 +17,8 @@ from ingot.hlo.window import WindowDimension
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
-from ingot.kernel.loop.collapse import collapse
-from ingot.kernel.loop.unroll import unroll_short_rows, unroll_windows
+from ingot.kernel.passes.collapse import collapse
+from ingot.kernel.passes.unroll import unroll_short_rows, unroll_windows
 
 pytestmark = pytest.mark.fast_share(4)
 

@@ -7,7 +7,7 @@ import pytest
 import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.passes.simplify.convolution_operands import (
+from ingot.passes.simplify.convolutions.operands import (
     conv_operand_swapper,
     convolution_filter_slicer,
 )

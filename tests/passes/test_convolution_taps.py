@@ -10,7 +10,7 @@ from tests.support.against_evaluator import agrees
 import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.passes.simplify.convolution_taps import convolution_taps
+from ingot.passes.simplify.convolutions.taps import convolution_taps
 
 # image, filter, result, window, labels
 CASES = [

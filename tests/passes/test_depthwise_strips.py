@@ -9,7 +9,7 @@ import pytest
 import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.passes.simplify.depthwise_strips import depthwise_strips
+from ingot.passes.simplify.convolutions.depthwise_strips import depthwise_strips
 
 LABELS = ["bf01_oi01->bf01", "b01f_01io->b01f", "01bf_i0o1->f0b1"]
 

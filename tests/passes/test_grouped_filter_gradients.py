@@ -7,7 +7,7 @@ import pytest
 import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.passes.simplify.grouped_filter_gradients import grouped_filter_gradients
+from ingot.passes.simplify.convolutions.grouped_filter_gradients import grouped_filter_gradients
 
 
 def _module(labels, groups, channels, features, size=20):

@@ -10,7 +10,7 @@ from tests.support.against_evaluator import agrees
 import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.passes.simplify.convolution_phases import convolution_phases
+from ingot.passes.simplify.convolutions.phases import convolution_phases
 
 # image, result, window: the gradient of patches; steps and edges of other sizes than the filter
 CASES = [

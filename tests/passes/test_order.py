@@ -9,7 +9,7 @@ from ingot.cpu import pipeline as cpu
 from ingot.gpu import pipeline as gpu
 from ingot.hlo.rewrite.ordering import check_names, check_order, orders
 from ingot.hlo.rewrite.pass_base import Pipeline
-from ingot.kernel.loop import pipeline as kernel
+from ingot.kernel.passes import pipeline as kernel
 from ingot.passes.simplify import pipeline as simplify
 
 

@@ -26,12 +26,12 @@ from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.verifier import verify
 from ingot.passes.buffers.contents import assignment_text
 from ingot.passes.buffers.double_loops import DoubleLoops
-from ingot.passes.expand.dynamic_boundary import ExactBoundary
+from ingot.passes.expand.dynamic.boundary import ExactBoundary
 from ingot.passes.expand.product_types import change_op_data_type
 from ingot.passes.fusion.attention import AttentionFusion
 from ingot.passes.fusion.fusion import Fusion
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
-from ingot.passes.simplify.trip_count import WhileLoopTripCountAnnotator
+from ingot.passes.simplify.while_loops.trip_count import WhileLoopTripCountAnnotator
 from ingot.passes.spmd.partition import partition
 from ingot.semantics.device_groups import grid_of
 

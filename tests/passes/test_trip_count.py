@@ -10,7 +10,7 @@ import pytest
 
 from ingot.formats.hlo_text import parse
 from ingot.hlo.instruction import Instruction
-from ingot.passes.simplify.trip_count import Induction, trip_count
+from ingot.passes.simplify.while_loops.trip_count import Induction, trip_count
 
 _HOLDS: dict[str, Callable[[int, int], bool]] = {
     "LT": operator.lt,

@@ -14,7 +14,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import PassContext, Pipeline
 from ingot.hlo.rewrite.runner import run_passes
-from ingot.passes.simplify.while_dots import WhileLoopDotCodeMotion
+from ingot.passes.simplify.while_loops.dots import WhileLoopDotCodeMotion
 
 TRIPS, ROWS, INNER, OUTER = 6, 2, 5, 7
 

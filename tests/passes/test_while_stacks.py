@@ -12,8 +12,8 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext, Pipeline
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.passes.simplify.pipeline import FIXED_POINT
-from ingot.passes.simplify.while_invariants import WhileLoopConstantSinking
-from ingot.passes.simplify.while_stacks import WhileLoopStackMotion
+from ingot.passes.simplify.while_loops.invariants import WhileLoopConstantSinking
+from ingot.passes.simplify.while_loops.stacks import WhileLoopStackMotion
 
 _INDICES = {
     "forwards": ("add(i, zero)", True),

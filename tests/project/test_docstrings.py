@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiler's public functions say what they do, what they are given and what they raise."""
+"""The compiler's public functions say what they do, its packages which module does what."""
 
 import ast
 import re
@@ -7,9 +7,8 @@ import re
 import pytest
 from tests.project.test_structure import ROOT, relative
 
-MIDDLE = tuple(
-    ROOT / "src" / "ingot" / name for name in ("analysis", "cpu", "emit", "hlo", "kernel", "passes")
-)
+SRC = ROOT / "src" / "ingot"
+MIDDLE = tuple(SRC / name for name in ("analysis", "cpu", "emit", "hlo", "kernel", "passes"))
 FOLDERS = sorted({path.parent for folder in MIDDLE for path in folder.rglob("*.py")})
 MANY = 4
 """A function of so many parameters describes some of them, or says where they are described."""
@@ -129,3 +128,57 @@ def honest(x):
         (6, "method", "describes no argument"),
         (22, "strict", "does not say what it raises"),
     ]
+
+
+MAPPED = ("analysis", "cpu", "emit", "kernel", "passes", "semantics")
+"""Packages whose docstrings, and those of the packages in them, name each of their modules."""
+
+PACKAGES = sorted(path.parent for name in MAPPED for path in (SRC / name).rglob("__init__.py"))
+
+
+def members(package):
+    """Return the names of the modules and packages in a package."""
+    modules = {path.stem for path in package.glob("*.py")} - {"__init__"}
+    return modules | {path.parent.name for path in package.glob("*/__init__.py")}
+
+
+def docstring_of(package):
+    return ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8"))) or ""
+
+
+def names_in(docstring):
+    """Return what a docstring has in backticks that looks like a module or what it defines."""
+    return set(re.findall(r"`([a-z_]\w*(?:\.\w+)*)`", docstring))
+
+
+NOT_OURS = {"iota", "load_library", "pmap", "shard_map"}
+"""Names in docstrings of packages that are no module: an op, functions."""
+
+
+def is_known(name, package):
+    """Whether the module of a name is in a package or in one around it."""
+    around = [
+        package,
+        *(above for above in package.parents if SRC.parent in (above, *above.parents)),
+    ]
+    first, *rest = name.split(".")
+    homes = [above for above in around if first in members(above)]
+    if not homes:
+        return name in NOT_OURS
+    inner = homes[0] / first
+    return not rest or not inner.is_dir() or rest[0] in members(inner)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=relative)
+def test_packages_name_their_modules(package):
+    names = names_in(docstring_of(package))
+    assert members(package) - {name.partition(".")[0] for name in names} == set()
+    assert {name for name in names if not is_known(name, package)} == set()
+
+
+def test_names_that_are_gone_are_found():
+    assert names_in("By `pipeline` (`kernel.ir`, `Kernel`), `a + b`.") == {"pipeline", "kernel.ir"}
+    assert is_known("kernel.ir", SRC / "cpu")
+    assert is_known("ingot.emit", SRC / "cpu" / "emit")
+    assert not is_known("kernel.gone", SRC / "cpu")
+    assert not is_known("ir", SRC / "cpu")

@@ -17,8 +17,8 @@ from ingot.hlo.opdef import NO_ATTRIBUTES
 from ingot.hlo.rewrite.pass_base import Pass, PassContext, Pipeline
 from ingot.kernel.expr import Expr, make
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.loop import pipeline
-from ingot.kernel.loop.pipeline import KERNEL_PASSES, KernelPass
+from ingot.kernel.passes import pipeline
+from ingot.kernel.passes.pipeline import KERNEL_PASSES, KernelPass
 from ingot.passes.simplify.dead_code import DeadCodeElimination
 from ingot.support.records import record, replace
 from ingot.tools.platforms import PLATFORMS, Program, cpu_program

@@ -42,6 +42,7 @@ from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError
+from ingot.support.graphs import reachable
 from ingot.support.records import fresh, mutable
 from ingot.support.trampoline import Recursion, run
 
@@ -112,13 +113,7 @@ class Aliasing:
     def sources(self, instruction: Instruction, path: Path = ()) -> frozenset[Value]:
         """Return the made values that a leaf may hold, through loops and branches."""
         start = self.value(instruction, path)
-        found: set[Value] = set()
-        stack = [start] if start is not None else []
-        while stack:
-            value = stack.pop()
-            if value not in found:
-                found.add(value)
-                stack.extend(self._incoming(value))
+        found = reachable([] if start is None else [start], self._incoming)
         return frozenset(v for v in found if v.kind not in ("state", "result", "branches"))
 
     def _incoming(self, value: Value) -> Iterator[Value]:

@@ -3,10 +3,10 @@
 
 Without padding, result p is the sum of input[p + k] * filter[k]: the product of the filter with a
 Toeplitz matrix, whose rows overlap in memory. So the library's code for products runs it
-(`kernel.contraction.product`), with lanes along the results.
+(`kernel.product.product`), with lanes along the results.
 
-Read by the pass that moves padding out of them (`passes.simplify.convolutions`) and by the choice
-of kernels (`kernel.convolution.build`).
+Read by the pass that moves padding out of them (`passes.simplify.convolutions.canonicalizer`) and
+by the choice of kernels (`kernel.convolution.build`).
 """
 
 from __future__ import annotations

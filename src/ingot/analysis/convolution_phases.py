@@ -5,7 +5,7 @@ With `base_dilation` d (the input gradient of a strided convolution), result p a
 uses only every d-th element of the filter, and which ones depends on p mod d alone. So the results
 r, r + d, … are those of a dense convolution with a part of the filter: 1/d of the products.
 
-Read by the pass that cuts such convolutions apart (`passes.simplify.convolution_phases`) and for
+Read by the pass that cuts such convolutions apart (`passes.simplify.convolutions.phases`) and for
 the driver that runs them whole (`direct_convolution`), which is quicker to compile.
 
 Source: the idea is sub-pixel convolution (Shi et al., 2016); also oneDNN's strided backward data.

@@ -21,7 +21,7 @@ from itertools import product
 from ingot.analysis.convolution_phases import MAX_PHASES, has_phases, phases_of
 from ingot.analysis.filter_gradient import is_of_filter
 from ingot.analysis.library import ELEMENTS, VECTORS, driver_vector_bits
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div, round_up
 from ingot.hlo.dtype import BF16, F16, F32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.contraction import ConvolutionAttributes
@@ -187,7 +187,7 @@ class Sizes:
         if self.groups == 1 and columns // 2 < self.features <= columns:
             return True
         # The last panel has no more vectors than it needs.
-        return -(-self.group_features // lanes) * lanes <= MAX_WASTE * self.group_features
+        return round_up(self.group_features, lanes) <= MAX_WASTE * self.group_features
 
     def refusal(self, panel: tuple[int, int], cell: int) -> str:
         """Return why the driver would be slow; empty if it would not.
@@ -280,7 +280,7 @@ def parts_of(sizes: Sizes) -> Iterator[Part]:
         chosen = [phases[at][number] for at, number in enumerate(numbers)]
         is_empty = any(phase.window.size == 0 for phase in chosen)
         results = tuple(
-            -(-(size - number) // step)
+            ceil_div(size - number, step)
             for size, number, step in zip(sizes.results, numbers, dilations, strict=True)
         )
         window = tuple(WindowDimension(1) if is_empty else phase.window for phase in chosen)

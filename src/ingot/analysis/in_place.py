@@ -37,6 +37,7 @@ from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.hlo.shape import Shape
 from ingot.hlo.structure import memoize_by_structure
 from ingot.semantics.device_groups import folds_parts, grid_of, groups_of
+from ingot.support.graphs import reachable
 
 _ELEMENT_ORDER = ops_with(FusionClass.ELEMENTWISE, FusionClass.INJECTIVE, Trait.LEAF, Trait.TUPLE)
 """Ops whose kernels write element after element, each after reading all that it needs."""
@@ -161,22 +162,17 @@ def _feeds_elementwise(
     inside: Container[Instruction],
 ) -> bool:
     """Whether every path from `source` to `sinks` is elementwise on its dimensions."""
-    seen: set[Instruction] = set()
-    stack = [source]
-    while stack:
-        item = stack.pop()
-        if item in seen:
-            continue
-        seen.add(item)
+
+    def users(item: Instruction) -> list[Instruction]:
+        return [user for user in item.users if user in inside]
+
+    for item in reachable([source], lambda item: () if item in sinks else users(item)):
         if item is not source and not item.has(Trait.ELEMENTWISE):
             return False
         if item.shape.dims != source.shape.dims:
             return False
-        if item in sinks:
-            if not behind.issuperset(user for user in item.users if user in inside):
-                return False
-            continue
-        stack.extend(user for user in item.users if user in inside)
+        if item in sinks and not behind.issuperset(users(item)):
+            return False
     return True
 
 
@@ -240,14 +236,13 @@ def _writes_last(inner: Instruction, operand: Shape, count: int) -> bool:
 
 def elementwise_users(parameter: Instruction) -> set[Instruction] | None:
     """Return all direct and indirect users of `parameter`; None unless all are elementwise."""
-    seen: set[Instruction] = {parameter}
-    stack = [parameter]
-    while stack:
-        for user in stack.pop().users:
-            if user in seen or (user.opcode == "tuple" and user.is_root):
-                continue
-            if not user.has(Trait.ELEMENTWISE) or user.shape.dims != parameter.shape.dims:
-                return None
-            seen.add(user)
-            stack.append(user)
-    return seen - {parameter}
+
+    def users(item: Instruction) -> list[Instruction]:
+        return [user for user in item.users if user.opcode != "tuple" or not user.is_root]
+
+    found: set[Instruction] = set()
+    for user in reachable(users(parameter), users):
+        if not user.has(Trait.ELEMENTWISE) or user.shape.dims != parameter.shape.dims:
+            return None
+        found.add(user)
+    return found

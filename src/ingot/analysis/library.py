@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contents of the library of shared code, for passes that run before there are kernels.
 
-Strategies (`kernel.contraction.product`, `kernel.convolution`) read the same facts, so that both
+Strategies (`kernel.product.product`, `kernel.convolution`) read the same facts, so that both
 agree.
 """
 

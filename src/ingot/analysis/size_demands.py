@@ -13,6 +13,7 @@ result is negative, and no divisor is less than 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
@@ -22,6 +23,7 @@ from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import GatherAttributes, TopKAttributes
 from ingot.hlo.opset.shaping import SliceAttributes
+from ingot.support.graphs import reachable
 from ingot.support.records import record
 
 Pair = tuple[int | Dim, int | Dim]
@@ -57,17 +59,13 @@ def size_demands(module: Module) -> dict[Computation, list[Demand]]:
 
 
 def _regions(entry: Computation) -> Iterator[Computation]:
-    """Yield the computations of loops, branches and calls, outer ones first."""
-    stack, seen = [entry], {entry}
-    while stack:
-        for instruction in stack.pop().calls_and_effects:
-            if instruction.opcode not in _RUN:
-                continue
-            for called in instruction.called_computations:
-                if called not in seen:
-                    seen.add(called)
-                    stack.append(called)
-                    yield called
+    """Return the computations of loops, branches and calls, outer ones first."""
+
+    def run_by(computation: Computation) -> list[Computation]:
+        ops = [one for one in computation.calls_and_effects if one.opcode in _RUN]
+        return [called for op in ops for called in op.called_computations]
+
+    return islice(reachable([entry], run_by), 1, None)
 
 
 def _demands(computation: Computation) -> dict[int | Dim, Demand]:
@@ -85,7 +83,7 @@ def _demands(computation: Computation) -> dict[int | Dim, Demand]:
 
 
 def _result_pairs(op: Instruction) -> Iterator[Pair]:
-    if op.opcode in _HANDED_ON:
+    if op.opcode in _WITHOUT_ARRAYS:
         return
     for _, shape in op.shape.leaves():
         for size in shape.dims:
@@ -132,7 +130,7 @@ def _topk(op: Instruction) -> Iterator[Pair]:
 _RUN = ops_with(RegionKind.BRANCH, RegionKind.CALL)
 """Ops whose computations the host program runs."""
 
-_HANDED_ON = ops_with(Trait.LEAF, Trait.TUPLE)
+_WITHOUT_ARRAYS = ops_with(Trait.LEAF, Trait.TUPLE)
 """Ops that make no array: the sizes of their results are those of other values."""
 
 _RULES: dict[str, Callable[[Instruction], Iterator[Pair]]] = {

@@ -27,6 +27,6 @@ def load_library() -> None:
     Otherwise the first program that needs a part loads it. It comes from the disk; the first
     process on a machine compiles it (about 2.5 s on one CPU).
     """
-    from ingot.cpu.library import common
+    from ingot.cpu.strategies import common
 
     common.load_library(TargetSpec.host())

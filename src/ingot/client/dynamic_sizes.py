@@ -2,7 +2,7 @@
 """Calls of programs whose parameters or results are of dynamic size (`f32[<=8]`).
 
 The compiled program takes arrays at their bounds, with sizes after them, and returns such arrays
-(`passes/expand/dynamic_boundary`). Here an argument of any size up to its bound is copied into an
+(`passes/expand/dynamic/boundary`). Here an argument of any size up to its bound is copied into an
 array at the bound, and a result is cut to its size.
 
 Example:

@@ -9,7 +9,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.size_definitions import defines_sizes
-from ingot.passes.expand.dynamic_boundary import ExactBoundary
+from ingot.passes.expand.dynamic.boundary import ExactBoundary
 from ingot.runtime.cuda.devices import Device
 from ingot.runtime.cuda.staged import CudaStagedProgram
 from ingot.support.timing import PhaseTimer

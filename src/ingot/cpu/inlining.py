@@ -18,6 +18,7 @@ from ingot.host.control import CONTROL, MAX_NEST, VIEWS
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import LoopKernel
 from ingot.passes.buffers.buffer_table import Constant, Slice
+from ingot.support.graphs import reachable
 
 MAX_POINTS = 64
 """Points of the grid at most: a few vectors."""
@@ -37,23 +38,16 @@ TOO_HIGH = 1 << 30
 
 def loop_computations(module: Module) -> set[Computation]:
     """Return the computations that may run many times in one execution and have few kernels."""
-    found: set[Computation] = set()
-    pending = [
-        called
-        for computation in module.schedule
-        for instruction in computation.instructions
-        if instruction.opcode == "while"
-        for called in instruction.called_computations
-    ]
-    while pending:
-        computation = pending.pop()
-        if computation in found:
-            continue
-        found.add(computation)
-        for instruction in computation.instructions:
-            if instruction.opcode in CONTROL:
-                pending.extend(instruction.called_computations)
-    return {one for one in found if _kernel_count(one) <= MAX_CALLS}
+    loops = [called for one in module.schedule for called in _called(one, {"while"})]
+    repeated = reachable(loops, lambda one: _called(one, CONTROL))
+    return {one for one in repeated if _kernel_count(one) <= MAX_CALLS}
+
+
+def _called(computation: Computation, opcodes: Container[str]) -> Iterator[Computation]:
+    """Yield what instructions of some opcodes call."""
+    for instruction in computation.instructions:
+        if instruction.opcode in opcodes:
+            yield from instruction.called_computations
 
 
 def _kernel_count(computation: Computation) -> int:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host program as steps, for a module that is a straight line of kernel and loop calls.
 
-Stands between buffer assignment and the artifact, in place of `host.HostProgram`, which other
+Stands between buffer assignment and the artifact, in place of `host.CpuHostProgram`, which other
 modules need: those with loops, branches, foreign calls, assertions or symbolic sizes.
 
-Invariant: like `HostProgram`'s, every address comes from the buffer assignment.
+Invariant: like `CpuHostProgram`'s, every address comes from the buffer assignment.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emission that every target shares: kernel IR to LLVM IR, at any lane count.
 
-`values` is what computes in registers, `loop` the units, passes, folds and scans of loop kernels.
-Below `cpu` and `gpu`, which add what their machines have: a thread of a GPU is a unit with one
-lane.
+`values` is what computes in registers, `loop` the units, passes, folds and scans of loop kernels,
+`fft` the arithmetic of Fourier transforms. Below `cpu` and `gpu`, which add what their machines
+have: a thread of a GPU is a unit with one lane.
 
 Invariant: an emitter spells out what the schedule says and chooses no loop, lane or buffer. It does
 select instructions, as a code generator does: how the lanes of one access are encoded

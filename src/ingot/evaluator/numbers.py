@@ -26,7 +26,7 @@ def element_of(value: Array) -> DType:
 def computed(value: Array) -> Array:
     """Return `value` in the type that arithmetic on it is done in."""
     element = element_of(value)
-    if element.is_float and element.bits < 32:
+    if element.is_narrow_float:
         return value.astype(np.float32)
     if element.is_integer and element.bits < 8:
         return value.astype(np.int8 if element.is_signed else np.uint8)
@@ -48,7 +48,7 @@ def rounded(value: Any, element: DType) -> Array:
         return array
     if element.is_integer and element.bits < 8:
         return _wrap_narrow(array, element)
-    if element.is_float and element.bits < 32:
+    if element.is_narrow_float:
         return _narrowed(_to_odd(array) if array.dtype == np.float64 else array, element)
     return array.astype(element.numpy)
 

@@ -23,8 +23,8 @@ from ingot.hlo.instruction import Instruction
 
 def _narrowed(value: Array, element: DType) -> Array:
     """Return an f64 (c128) result in `element`."""
-    narrow = element.is_float and element.bits < 32
-    return rounded(np.asarray(value).astype(np.float32) if narrow else value, element)
+    is_narrow = element.is_narrow_float
+    return rounded(np.asarray(value).astype(np.float32) if is_narrow else value, element)
 
 
 def _register(opcode: str, function: Callable[..., Any]) -> None:

@@ -24,6 +24,7 @@ from ingot.hlo.opdef import NO_ATTRIBUTES, Trait, find
 from ingot.hlo.operand_order import operands_first
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import InternalError
+from ingot.support.graphs import needs_first, reachable
 
 if TYPE_CHECKING:
     from ingot.hlo.module import Module
@@ -383,15 +384,7 @@ def _copied(source: Instruction, name: str, operands: tuple[Instruction, ...]) -
 
 def comes_before(first: Instruction, others: Iterable[Instruction]) -> bool:
     """Whether one of `others` is `first`, or must run after it."""
-    stack, seen = list(others), set[Instruction]()
-    while stack:
-        item = stack.pop()
-        if item is first:
-            return True
-        if item not in seen:
-            seen.add(item)
-            stack.extend((*item.operands, *item.control_predecessors))
-    return False
+    return first in reachable(others, lambda one: (*one.operands, *one.control_predecessors))
 
 
 def callees_first(
@@ -401,37 +394,21 @@ def callees_first(
 
     Computations for which `skips` is true are left out, with those that only they call.
     """
-    order: list[Computation] = []
-    seen: set[Computation] = set()
-    stack = [iter(list(starts))]
-    path: list[Computation] = []
-    while stack:
-        for called in stack[-1]:
-            if called in seen or (skips is not None and skips(called)):
-                continue
-            seen.add(called)
-            inner = called.callees()
-            if inner:
-                path.append(called)
-                stack.append(iter(inner))
-                break
-            order.append(called)
-        else:
-            stack.pop()
-            if path:
-                order.append(path.pop())
-    return order
+    if skips is None:
+        return needs_first([*starts], Computation.callees)
+
+    def left(computations: Iterable[Computation]) -> list[Computation]:
+        return [one for one in computations if not skips(one)]
+
+    return needs_first(left(starts), lambda one: left(one.callees()))
 
 
 def reached(start: Computation) -> Iterator[Computation]:
-    """Yield `start` and the computations that it calls, each once, callers first."""
-    seen, stack = {start}, [start]
-    while stack:
-        computation = stack.pop()
-        yield computation
-        found = [called for called in computation.callees() if called not in seen]
-        seen.update(found)
-        stack.extend(reversed(found))
+    """Yield `start` and the computations that it calls, each once, callers first.
+
+    What a computation calls is asked for after it was yielded: it may be edited before.
+    """
+    return reachable([start], Computation.callees)
 
 
 def reaches(

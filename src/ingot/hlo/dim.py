@@ -241,7 +241,22 @@ def ceil_div(left: int | Dim, right: int | Dim) -> int | Dim: ...
 
 def ceil_div(left: int | Dim, right: int | Dim) -> int | Dim:
     """Return left / right, rounded up."""
+    if isinstance(left, int) and isinstance(right, int):
+        return -(-left // right)
     return floordiv(left + right - 1, right)
+
+
+@overload
+def round_up(size: int, unit: int) -> int: ...
+
+
+@overload
+def round_up(size: int | Dim, unit: int) -> int | Dim: ...
+
+
+def round_up(size: int | Dim, unit: int) -> int | Dim:
+    """Return the smallest multiple of `unit` from a size on."""
+    return ceil_div(size, unit) * unit
 
 
 def canonical_floordiv(left: int | Dim, right: int | Dim) -> int | Dim:

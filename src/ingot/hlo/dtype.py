@@ -74,6 +74,11 @@ class DType:
         return self.kind is Kind.FLOAT
 
     @property
+    def is_narrow_float(self) -> bool:
+        """Whether elements are floats narrower than f32, in which sums are made (`wider`)."""
+        return self.is_float and self.bits < 32
+
+    @property
     def is_complex(self) -> bool:
         """Whether elements are complex numbers."""
         return self.kind is Kind.COMPLEX
@@ -127,6 +132,10 @@ S8, S16, S32, S64 = (DTYPES[f"s{bits}"] for bits in (8, 16, 32, 64))
 U8, U16, U32, U64 = (DTYPES[f"u{bits}"] for bits in (8, 16, 32, 64))
 BF16, F16, F32, F64 = (DTYPES[name] for name in ("bf16", "f16", "f32", "f64"))
 C64, C128 = DTYPES["c64"], DTYPES["c128"]
+COMPLEX_OF = {F32: C64, F64: C128}
+"""The complex type whose parts a float type is."""
+REAL_OF = {C64: F32, C128: F64}
+"""The type of the real and the imaginary part of a complex type."""
 TOKEN, TUPLE, OPAQUE = DTYPES["token"], DTYPES["tuple"], DTYPES["opaque"]
 
 
@@ -158,7 +167,7 @@ def from_numpy(storage: Any) -> DType:
 
 def wider(element: DType) -> DType:
     """Return the type in which values of `element` are accumulated: f32 for narrower floats."""
-    return F32 if element.is_float and element.bits < F32.bits else element
+    return F32 if element.is_narrow_float else element
 
 
 def has_infinity(element: DType) -> bool:

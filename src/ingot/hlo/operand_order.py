@@ -13,6 +13,7 @@ from collections.abc import Collection, Container, Iterable
 
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import VerifyError
+from ingot.support.graphs import needs_first
 
 
 def operands_first(instructions: Collection[Instruction]) -> list[Instruction]:
@@ -44,17 +45,11 @@ def operands_first(instructions: Collection[Instruction]) -> list[Instruction]:
 def operands_behind(
     roots: Iterable[Instruction], known: Container[Instruction]
 ) -> list[Instruction]:
-    """Return the instructions that `roots` need and that are not `known`, operands first."""
-    found: dict[Instruction, None] = {}
-    stack = [root for root in roots if root not in known][::-1]
-    while stack:
-        item = stack[-1]
-        waiting = [one for one in item.operands if one not in found and one not in known]
-        if waiting:
-            stack += waiting
-        else:
-            found[stack.pop()] = None
-    return list(found)
+    """Return the instructions that `roots` need and that are not `known`, operands first.
+
+    What the last operand needs comes before what the others need.
+    """
+    return needs_first([*roots], lambda one: one.operands[::-1], known)
 
 
 def is_order(instructions: Collection[Instruction], count: int) -> bool:

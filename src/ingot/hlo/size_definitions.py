@@ -39,6 +39,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.library_calls import SIZE
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import VerifyError
+from ingot.support.graphs import needs_first
 
 _DEFINING = ops_with(RegionKind.BRANCH)
 
@@ -148,27 +149,12 @@ def in_size_order(order: list[Instruction], found: Mapping[str, Instruction]) ->
     """Return `order` with each definition before the uses of its size, otherwise unchanged."""
     if not found:
         return order
-    made: dict[Instruction, None] = {}
-    entered: set[Instruction] = set()
-    for start in order:
-        pending = [start]
-        while pending:
-            item = pending[-1]
-            if item in made:
-                pending.pop()
-            elif item in entered:
-                made[pending.pop()] = None
-            else:
-                entered.add(item)
-                pending += [i for i in _before(item, found) if i not in entered]
-    return list(made)
 
+    def before(item: Instruction) -> list[Instruction]:
+        needed = [found[name] for name in used_symbols(item) if name in found]
+        return [*item.operands, *item.control_predecessors, *needed]
 
-def _before(instruction: Instruction, found: Mapping[str, Instruction]) -> list[Instruction]:
-    """Return the instructions that must come before one."""
-    needed = [found[name] for name in used_symbols(instruction) if name in found]
-    before = [*instruction.operands, *instruction.control_predecessors, *needed]
-    return [one for one in reversed(before) if one is not instruction]
+    return needs_first(order, before)
 
 
 def find_changed_size(module: Module) -> Instruction | None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers that library drivers take: named in a table, passed in env, read back by name.
 
-A plain product or convolution is described by such numbers alone (`contraction.product`,
+A plain product or convolution is described by such numbers alone (`product.product`,
 `convolution.direct`, `convolution.winograd`). Most are integers; the number of units may be a
 symbolic size.
 

@@ -26,6 +26,7 @@ Example:
 from __future__ import annotations
 
 from functools import cache, lru_cache
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from ingot.hlo.dtype import PRED, S64, DType, from_numpy
 from ingot.hlo.interfaces import ops_with
 from ingot.hlo.opdef import NO_ATTRIBUTES, Trait, find
 from ingot.hlo.opset.elementwise import CompareAttributes
+from ingot.support.graphs import needs_first
 from ingot.support.interning import InternTable
 from ingot.support.records import record
 
@@ -255,16 +257,7 @@ def walk(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
     What builds, schedules and emits a kernel walks the same expressions again and again.
     """
-    order: dict[Expr, None] = {}
-    stack = [*reversed(roots)]
-    while stack:
-        item = stack[-1]
-        waiting = [arg for arg in reversed(item.args) if arg not in order]
-        if waiting:
-            stack += waiting
-        else:
-            order[stack.pop()] = None
-    return tuple(order)
+    return tuple(needs_first(roots, attrgetter("args")))
 
 
 def loads_of(exprs: tuple[Expr, ...]) -> list[Expr]:

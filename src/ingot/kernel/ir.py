@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels: iteration spaces with what each point computes. Immutable, hash-consed by `key`.
+"""Kernels: iteration spaces with what each point computes. Immutable; equal ones have one name.
 
 A `LoopKernel` visits every point of its grid; at each it runs its passes in order. A pass loops
 over axes of its own, feeds reductions and stores values; a finished reduction is a value for

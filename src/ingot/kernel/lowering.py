@@ -21,7 +21,7 @@ from ingot.kernel.convolution.build import (
 )
 from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel, build_scan_kernel
-from ingot.kernel.loop.pipeline import kernel_stages, passes_for, run_kernel_passes
+from ingot.kernel.passes.pipeline import kernel_stages, passes_for, run_kernel_passes
 from ingot.support.lazy import function_at_home
 
 BUILT = "built"

@@ -22,12 +22,14 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Access, Expr, walk
 from ingot.kernel.ir import Axis, Combiner, LoopKernel, Pass, Reduction, Store
+from ingot.support.graphs import needs_first
 from ingot.support.records import replace
 
 
@@ -109,14 +111,8 @@ class Rewriter:
         found = memo.get(root)
         if found is not None:
             return found
-        stack = [root]
-        while stack:
-            item = stack[-1]
-            waiting = [arg for arg in reversed(item.args) if arg not in memo]
-            if waiting:
-                stack += waiting
-            elif stack.pop() not in memo:
-                memo[item] = self.node(item, tuple([memo[arg] for arg in item.args]))
+        for item in needs_first([root], attrgetter("args"), memo):
+            memo[item] = self.node(item, tuple([memo[arg] for arg in item.args]))
         return memo[root]
 
 

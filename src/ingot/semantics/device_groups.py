@@ -236,8 +236,8 @@ def _check_sizes(op: Instruction, grid: Grid, count: int) -> None:
         sizes = operand.shape.dims[along], result.dims[along]
         small, large = sizes if scale == "grows" else sizes[::-1]
         if large != small * count:
-            many = "one device does" if count == 1 else f"{count} devices do"
-            _fail(op, grid, f"{many} not make {result} of {operand.shape}")
+            devices = "one device does" if count == 1 else f"{count} devices do"
+            _fail(op, grid, f"{devices} not make {result} of {operand.shape}")
 
 
 def _fail(op: Instruction, grid: Grid, what: str) -> NoReturn:

@@ -4,7 +4,7 @@
 A row gives the dynamic dimensions of the result and their sizes, from those of the operands, and
 the elements of operands that must be masked: those beyond a size that would be folded in. Elements
 that move across the border of a size concern only code that stores arrays at their bounds
-(`passes/expand/dynamic_padder`); the evaluator's arrays have their actual sizes. Sizes are ints or
+(`passes/expand/dynamic/padder`); the evaluator's arrays have their actual sizes. Sizes are ints or
 `Dim`s, so one table serves both. Ops that are not here support no dynamic dimension.
 
 Source: xla/service/dynamic_dimension_inference.cc; the neutral values are those of

@@ -24,7 +24,7 @@ from ingot.hlo.literal import Array
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.bisect import Culprit, find_culprit, first_bad
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.kernel.loop.pipeline import PIPELINE_NAME
+from ingot.kernel.passes.pipeline import PIPELINE_NAME
 from ingot.support.diagnostics import IngotError
 from ingot.tools.comparing import Bounds, compare
 from ingot.tools.options import ModuleOptions, module_options

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from ingot.client.compilation import default_context
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.kernel.ir import ConvolutionKernel, Kernel, LoopKernel, general_kernel
-from ingot.kernel.loop.pipeline import (
+from ingot.kernel.parse import is_listing, parse_kernel, parse_kernels
+from ingot.kernel.passes.pipeline import (
     KERNEL_PASSES,
     KernelPass,
     passes_for,
     run_kernel_passes,
 )
-from ingot.kernel.parse import is_listing, parse_kernel, parse_kernels
 from ingot.kernel.text import kernel_text
 from ingot.support.diagnostics import ExecutionError
 from ingot.support.records import replace

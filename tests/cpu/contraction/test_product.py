@@ -7,13 +7,13 @@ from tests.cpu.contraction.test_contraction import product
 
 import ingot
 from ingot.client import compile
-from ingot.cpu.emit.contraction.product_call import product_call
+from ingot.cpu.emit.product.call import product_call
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.kernel.contraction.build import build_contraction_kernel
 from ingot.kernel.contraction.micro_blocks import L2_ROWS_AHEAD
-from ingot.kernel.contraction.product import plain_product
+from ingot.kernel.product.product import plain_product
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec, host_levels
 

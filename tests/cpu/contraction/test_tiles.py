@@ -12,9 +12,9 @@ import pytest
 
 import ingot
 from ingot.client import compile
-from ingot.cpu.emit.contraction.product_call import product_call
+from ingot.cpu.emit.product.call import product_call
 from ingot.kernel.contraction.build import build_contraction_kernel
-from ingot.kernel.contraction.product import plain_product
+from ingot.kernel.product.product import plain_product
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import assembly
 from ingot.llvm.machine_model import Vectors

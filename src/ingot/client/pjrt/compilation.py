@@ -22,7 +22,7 @@ from ingot.client.pjrt.program_digest import digest_of
 from ingot.formats.stablehlo.parse import parse_stablehlo
 from ingot.hlo.module import Module
 from ingot.passes.buffers.pipeline import LATENCY_HIDING
-from ingot.passes.expand.dynamic_boundary import pack_results
+from ingot.passes.expand.dynamic.boundary import pack_results
 from ingot.passes.layout.custom_call_layouts import store_in_layouts
 from ingot.passes.spmd.partition import partition
 from ingot.semantics.buffer_donation import alias_donors, taken_donors

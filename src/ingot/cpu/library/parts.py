@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of the library: templates that are compiled once on a machine, mapped once in a process.
 
-Below the strategies of this package. Invariant: a part stays mapped while a program uses it.
+Below `cpu.strategies`, which says what runs in them. Invariant: a part stays mapped while a program
+uses it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a strategy is asked about: a kernel and a target.
 
-Below the matchers in `cpu.library` and the table. Invariant: a loop kernel is scheduled once, when
+Below the matchers and the table of this package. Invariant: a loop kernel is scheduled once, when
 the first strategy asks for it, and all strategies see the same schedule.
 """
 

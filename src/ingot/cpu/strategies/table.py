@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from ingot.cpu.library.generic_kernels import match_box_copies, match_generic
 from ingot.cpu.library.parts import LibraryKernel
+from ingot.cpu.strategies.generic_kernels import match_box_copies, match_generic
 from ingot.cpu.strategies.plans import CodePlan, LoopCode, loop_code
 from ingot.cpu.strategies.request import Request
 from ingot.hlo.rewrite.pass_base import PassContext
@@ -67,30 +67,26 @@ def _match_loops(request: Request) -> Plan:
 def _late(function: str) -> Callable[[Request], Plan | str]:
     """Return a matcher of kernels that few programs have: it is imported when one comes."""
     module, _, name = function.rpartition(".")
-    return function_at_home(f"ingot.cpu.{module}", name)
+    return function_at_home(f"ingot.cpu.strategies.{module}", name)
 
 
 STRATEGIES: tuple[Strategy, ...] = (
-    Strategy(
-        "filter gradient", (ConvolutionKernel,), _late("library.drivers.match_filter_gradient")
-    ),
-    Strategy("Winograd convolution", (ConvolutionKernel,), _late("library.drivers.match_winograd")),
-    Strategy("direct convolution", (ConvolutionKernel,), _late("library.drivers.match_direct")),
-    Strategy("product", (ContractionKernel,), _late("library.drivers.match_product")),
-    Strategy(
-        "contraction", (ContractionKernel,), _late("strategies.contraction.match_contraction")
-    ),
-    Strategy("attention", (AttentionKernel,), _late("strategies.attention.match_attention")),
+    Strategy("filter gradient", (ConvolutionKernel,), _late("drivers.match_filter_gradient")),
+    Strategy("Winograd convolution", (ConvolutionKernel,), _late("drivers.match_winograd")),
+    Strategy("direct convolution", (ConvolutionKernel,), _late("drivers.match_direct")),
+    Strategy("product", (ContractionKernel,), _late("drivers.match_product")),
+    Strategy("contraction", (ContractionKernel,), _late("contraction.match_contraction")),
+    Strategy("attention", (AttentionKernel,), _late("attention.match_attention")),
     Strategy("library reduction", (LoopKernel,), match_generic(generic_reduction)),
     Strategy("library iota", (LoopKernel,), match_generic(generic_iota)),
     Strategy("box copies", (LoopKernel,), match_box_copies),
     Strategy("library gather or scatter", (LoopKernel,), match_generic(generic_indexing)),
     Strategy("loops", (LoopKernel,), _match_loops),
-    Strategy("sorting network", (SortKernel,), _late("strategies.sorts.match_network")),
-    Strategy("sort by key", (SortKernel,), _late("library.sorts.match_sort")),
-    Strategy("merge sort", (SortKernel,), _late("library.sorts.match_merge_sort")),
-    Strategy("Fourier transform", (FftKernel,), _late("library.transforms.match_transform")),
-    Strategy("selection", (TopKKernel,), _late("library.sorts.match_selection")),
+    Strategy("sorting network", (SortKernel,), _late("sorting_network.match_network")),
+    Strategy("sort by key", (SortKernel,), _late("sorts.match_sort")),
+    Strategy("merge sort", (SortKernel,), _late("sorts.match_merge_sort")),
+    Strategy("Fourier transform", (FftKernel,), _late("transforms.match_transform")),
+    Strategy("selection", (TopKKernel,), _late("sorts.match_selection")),
 )
 """In priority order. Drivers come before loops and contractions of a kernel's own, which take every
 kernel of their kind. A convolution that no driver takes runs as its general kernel. Winograd comes

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic of Fourier transforms in registers, which every target shares."""
+"""Arithmetic of Fourier transforms in registers (`butterflies`), which every target shares."""

@@ -110,7 +110,7 @@ class UnitEmitter(ABC):
         """Return the axes that units count, the axes that are cut into blocks last."""
         (axes, cut), block = self._axes_of_units(), self.schedule.block
         counted = [axis for axis in axes if axis not in cut]
-        return counted + [Axis(a.name, dim.floordiv(a.extent + block - 1, block)) for a in cut]
+        return counted + [Axis(a.name, dim.ceil_div(a.extent, block)) for a in cut]
 
     def _axes_of_units(self) -> UnitAxes:
         return unit_axes(self.kernel, self.schedule)

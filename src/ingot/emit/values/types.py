@@ -4,8 +4,9 @@
 Invariant: a register value is exactly representable in its element type. Narrow floats (bf16, f16)
 are held as f32 and rounded after every op, so results do not depend on what fused; pred is i1 in
 registers and a byte in memory. Conversions between f32 and narrow floats are `llvm.math.half`'s.
-A complex number is an integer of its bits, real part lowest: kernels move it, take it apart and put
-it together (`complex_parts`); what computes on it was made real by the complex expander.
+A complex number is an integer of its bits, real part lowest: kernels move it, take it apart
+(`complex_part`) and put it together (`complex_of`); what computes on it was made real by the
+complex expander.
 """
 
 from __future__ import annotations

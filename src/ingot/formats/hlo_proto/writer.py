@@ -20,7 +20,7 @@ from ingot.formats.hlo_proto.shapes import program_shape, write_literal, write_s
 from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.formats.hlo_text.entry_layout import LAYOUT, signature
 from ingot.formats.hlo_text.opcodes import TARGETS
-from ingot.hlo.computation import Computation
+from ingot.hlo.computation import Computation, callees_first
 from ingot.hlo.donors import read_donors
 from ingot.hlo.instruction import NO_METADATA, Instruction
 from ingot.hlo.literal import Literal
@@ -50,7 +50,7 @@ def print_snapshot(snapshot: Snapshot) -> bytes:
 
 def write_module(module: Module) -> Message:
     """Return the HloModuleProto's message."""
-    order = _callees_first(module)
+    order = callees_first(module.computations.values())
     numbers = {computation: number for number, computation in enumerate(order, 1)}
     ids = {
         instruction: numbers[computation] << 32 | number
@@ -90,22 +90,6 @@ def write_module(module: Module) -> Message:
             ]
         }
     return message
-
-
-def _callees_first(module: Module) -> list[Computation]:
-    """Return every computation after those that it calls."""
-    order: dict[Computation, None] = {}
-    for computation in module.computations.values():
-        _append(computation, order)
-    return list(order)
-
-
-def _append(computation: Computation, order: dict[Computation, None]) -> None:
-    if computation in order:
-        return
-    for callee in computation.callees():
-        _append(callee, order)
-    order[computation] = None
 
 
 def _host_program_shape(module: Module) -> Message:

@@ -28,7 +28,7 @@ from ingot.formats.hlo_text.header_text import write_aliases, write_metadata
 from ingot.formats.hlo_text.kept_text import KEPT_AFTER_METADATA
 from ingot.formats.hlo_text.literal_text import write_literal
 from ingot.formats.hlo_text.opcodes import TARGETS
-from ingot.hlo.computation import Computation
+from ingot.hlo.computation import Computation, callees_first
 from ingot.hlo.dtype import DTYPES, PRED
 from ingot.hlo.instruction import NO_METADATA, Instruction, Metadata
 from ingot.hlo.module import Module
@@ -135,7 +135,10 @@ def print_module(
     require_type(module, Module, "what is printed")
     style = _Style(with_metadata, with_layouts, short, with_operand_shapes)
     blocks = [_header(module, style)]
-    blocks.extend(_computation(computation, style) for computation in _callees_first(module))
+    blocks.extend(
+        _computation(computation, style)
+        for computation in callees_first(module.computations.values())
+    )
     return "\n\n".join(blocks) + "\n"
 
 
@@ -155,23 +158,6 @@ def _header(module: Module, style: _Style) -> str:
     parts.append(f"{LAYOUT}={write_layout(module, f'{{({inner})->{result}}}')}")
     parts.extend(f"{name}={value}" for name, value in module.extra.items() if name != LAYOUT)
     return ", ".join(parts)
-
-
-def _callees_first(module: Module) -> list[Computation]:
-    """Return the computations, each after those it calls, else in the module's order."""
-    order: list[Computation] = []
-    done: set[Computation] = set()
-    for start in module.computations.values():
-        stack = [(start, False)]
-        while stack:
-            computation, callees_done = stack.pop()
-            if callees_done:
-                order.append(computation)
-            elif computation not in done:
-                done.add(computation)
-                stack.append((computation, True))
-                stack.extend((c, False) for c in reversed(computation.callees()) if c not in done)
-    return order
 
 
 def _computation(computation: Computation, style: _Style) -> str:

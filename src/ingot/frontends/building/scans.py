@@ -98,7 +98,7 @@ def _blocked(
     size: Size,
 ) -> list[Instruction]:
     dims = operands[0].shape.dims
-    count = dim_math.floordiv(size + BLOCK - 1, BLOCK)
+    count = dim_math.ceil_div(size, BLOCK)
     rest = (*dims[:axis], count * BLOCK - size, *dims[axis + 1 :])
     blocks = (*dims[:axis], count, BLOCK, *dims[axis + 1 :])
     inside: list[Instruction] = []

@@ -22,7 +22,7 @@ from ingot.gpu.intrinsics import barrier, block_number, thread_number
 from ingot.gpu.schedule.contractions import SIDE
 from ingot.gpu.schedule.strategies import PART, Stage, TensorCores, TiledContraction
 from ingot.hlo import dim
-from ingot.hlo.dtype import C64, F32, F64, PRED, DType
+from ingot.hlo.dtype import PRED, REAL_OF, DType
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, converted, walk
 from ingot.kernel.ir import Axis, Combiner, ContractionKernel
@@ -299,7 +299,7 @@ def _product_sum(element: DType) -> Combiner:
     if not element.is_complex:
         value = _of("multiply", left, right)
         return Combiner((_of("add", total, value),))
-    part = F32 if element is C64 else F64
+    part = REAL_OF[element]
     reals, imaginaries = (
         [ex.compute(which, value, dtype=part) for value in (total, left, right)]
         for which in ("real", "imag")

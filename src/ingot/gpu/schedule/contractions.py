@@ -79,8 +79,8 @@ def tiled(
     parts = most_parts(kernel, tiles)
     if parts == 1:
         return one_stage(kernel, strategy, tiles, machine.threads)
-    part = -(-kernel.k.known_extent // (parts * strategy.depth)) * strategy.depth
-    parts = -(-kernel.k.known_extent // part)
+    part = ceil_div(kernel.k.known_extent, parts * strategy.depth) * strategy.depth
+    parts = ceil_div(kernel.k.known_extent, part)
     cut = in_parts(kernel, parts)
     first = Stage(cut.first, replace(strategy, part=part), parts * tiles, machine.threads)
     return GpuSchedule((first, cut.last_stage(machine)), (cut.scratch,))

@@ -59,7 +59,7 @@ def split_fold(kernel: LoopKernel, found: GpuSchedule) -> SplitFold | None:
         return None
     assert isinstance(stage.blocks, int), "few blocks are a known number of them"
     most = -(-2 * BLOCKS // stage.blocks)
-    length = dim.maximum(ceil_div(axis.extent, most), -(-least // inner))
+    length = dim.maximum(ceil_div(axis.extent, most), ceil_div(least, inner))
     if isinstance(axis.extent, int) and isinstance(length, int) and length >= axis.extent:
         return None
     count = dim.maximum(ceil_div(axis.extent, length), 1)

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ingot.hlo.dtype import C64, C128, F32, F64, PRED, DType, Kind
+from ingot.hlo.dtype import COMPLEX_OF, PRED, REAL_OF, DType, Kind
 from ingot.hlo.opdef import Codec, OpView, Trait, attribute, define, label_prefix, require
 from ingot.hlo.shape import Shape
 from ingot.support.records import record
@@ -36,8 +36,6 @@ _E, _C, _A, _I, _X, _L, _R, _N = (
     Trait.EXACT,
     Trait.NO_ARITHMETIC,
 )
-_REAL_OF = {C64: F32, C128: F64}
-_COMPLEX_OF = {F32: C64, F64: C128}
 
 
 SWAPPED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}
@@ -101,7 +99,7 @@ def _unary(allowed: frozenset[Kind], result: DType | None = None, real: bool = F
         _kinds(view, allowed, operand.dtype)
         if result is not None:
             return operand.with_dtype(result)
-        element = _REAL_OF.get(operand.dtype) if real else None
+        element = REAL_OF.get(operand.dtype) if real else None
         return operand if element is None else operand.with_dtype(element)
 
     return infer
@@ -208,8 +206,8 @@ define("imag", family=FAMILY, arity=1, infer=_unary(_FLOAT | _COMPLEX, real=True
 def _infer_complex(view: OpView) -> Shape:
     left, right = _same_dims(view)
     require(left.dtype is right.dtype, "complex_c1", "complex takes operands of one element type")
-    require(left.dtype in _COMPLEX_OF, "complex_i1", f"complex does not take {left.dtype}")
-    return left.with_dtype(_COMPLEX_OF[left.dtype])
+    require(left.dtype in COMPLEX_OF, "complex_i1", f"complex does not take {left.dtype}")
+    return left.with_dtype(COMPLEX_OF[left.dtype])
 
 
 def _infer_compare(view: OpView) -> Shape:

@@ -16,14 +16,12 @@ from collections.abc import Callable
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import C64, C128, F32, F64, PRED, S32
+from ingot.hlo.dtype import PRED, REAL_OF, S32
 from ingot.hlo.opdef import OpView, require
 from ingot.hlo.shape import Shape
 
 SIZE = "ingot.size"
 """The target that defines a size (`hlo.size_definitions`)."""
-
-_REAL_OF = {C64: F32, C128: F64}
 
 
 def require_known(view: OpView, given: Shape) -> None:
@@ -83,7 +81,7 @@ def _eigh(view: OpView, given: Shape) -> None:
     (a,) = _matrices(view, "eigh")
     if a.dims[-1] != a.dims[-2]:
         require(False, "eigh_i1", f"the matrices of {a} are not square")
-    values = a.with_dims(a.dims[:-1]).with_dtype(_REAL_OF.get(a.dtype, a.dtype))
+    values = a.with_dims(a.dims[:-1]).with_dtype(REAL_OF.get(a.dtype, a.dtype))
     _require_result(view, "eigh", given, Shape.tuple((a, values)))
 
 

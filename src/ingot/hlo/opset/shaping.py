@@ -165,7 +165,7 @@ def _infer_slice(view: OpView) -> Shape:
             fits = 0 <= start <= limit and (isinstance(size, Dim) or limit <= size)
             require(fits, "slice_c3", f"slice [{start}:{limit}] of size {size} in {operand}")
         require(stride > 0, "slice_c4", f"slice stride {stride}")
-        dims.append(dim.floordiv(limit - start + stride - 1, stride))
+        dims.append(dim.ceil_div(limit - start, stride))
     return operand.with_dims(tuple(dims))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import C64, C128, F32, F64
+from ingot.hlo.dtype import COMPLEX_OF, REAL_OF
 from ingot.hlo.interfaces import FusionClass, RegionKind
 from ingot.hlo.opdef import Codec, OpView, attribute, define, require
 from ingot.hlo.shape import Shape
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 FAMILY = "transforms"
 KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
-_COMPLEX_OF = {F32: C64, F64: C128}
-_REAL_OF = {C64: F32, C128: F64}
 
 
 @record
@@ -57,7 +55,7 @@ def _infer_fft(view: OpView) -> Shape:
     require(len(lengths) <= operand.rank, "fft_c1", f"fft of length {lengths} of {operand}")
     element = operand.dtype
     real = kind == "RFFT"
-    require(element in (_COMPLEX_OF if real else _REAL_OF), "fft_c2", f"{kind} of {operand}")
+    require(element in (COMPLEX_OF if real else REAL_OF), "fft_c2", f"{kind} of {operand}")
     if kind in ("FFT", "IFFT"):
         return operand  # as in XLA: surplus elements are cut off, missing ones are zeros
     last = operand.dims[operand.rank - len(lengths) :]
@@ -65,8 +63,8 @@ def _infer_fft(view: OpView) -> Shape:
     require(last == (half if kind == "IRFFT" else lengths), "fft_c4", f"{kind} of {operand}")
     kept = operand.dims[: operand.rank - len(lengths)]
     if real:
-        return Shape.array(_COMPLEX_OF[element], (*kept, *half))
-    return Shape.array(_REAL_OF[element], (*kept, *lengths))
+        return Shape.array(COMPLEX_OF[element], (*kept, *half))
+    return Shape.array(REAL_OF[element], (*kept, *lengths))
 
 
 def _infer_scan(view: OpView) -> Shape:

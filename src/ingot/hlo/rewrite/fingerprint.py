@@ -25,6 +25,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import NO_ATTRIBUTES
+from ingot.support.graphs import needs_first
 
 Known = dict[Computation, str]
 ExtraOf = Callable[[Instruction], Mapping[str, str]]
@@ -56,15 +57,8 @@ def fingerprint_computation(
     `known` holds those already hashed; `extra_of` is as for `fingerprint`.
     """
     known = {} if known is None else known
-    stack = [computation]
-    while stack:
-        waiting = [called for called in stack[-1].callees() if called not in known]
-        if waiting:
-            stack += waiting
-            continue
-        item = stack.pop()
-        if item not in known:
-            known[item] = _fingerprint(item, known, extra_of)
+    for item in needs_first([computation], Computation.callees, known):
+        known[item] = _fingerprint(item, known, extra_of)
     return known[computation]
 
 
@@ -114,21 +108,10 @@ class Representatives:
 
 def _order(computation: Computation) -> list[Instruction]:
     """Operands first, from the root; then the instructions that the root does not need."""
-    seen: set[Instruction] = set()
-    order: list[Instruction] = []
-    stack: list[tuple[Instruction, bool]] = [
-        (start, False) for start in reversed([computation.root, *computation.instructions])
-    ]
-    while stack:
-        item, ready = stack.pop()
-        if ready:
-            order.append(item)
-        elif item not in seen:
-            seen.add(item)
-            stack.append((item, True))
-            needs = (*item.operands, *item.control_predecessors)
-            stack.extend((need, False) for need in reversed(needs) if need not in seen)
-    return order
+    return needs_first(
+        [computation.root, *computation.instructions],
+        lambda item: (*item.operands, *item.control_predecessors),
+    )
 
 
 def _line(instruction: Instruction, numbers: dict[Instruction, int], known: Known) -> str:

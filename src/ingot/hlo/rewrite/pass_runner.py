@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One pass at a time, of any IR: what a runner does for every pass that it runs.
 
-`rewrite.runner` runs passes on modules, `kernel.loop.pipeline` on kernels. They say how a pass is
+`rewrite.runner` runs passes on modules, `kernel.passes.pipeline` on kernels. They say how a pass is
 applied and what a valid result is; which pass comes next is theirs too. Fuel, names that are left
 out, times, the log, the verifier and dumps are here, so they are the same for both.
 

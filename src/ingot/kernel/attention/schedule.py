@@ -21,8 +21,7 @@ from __future__ import annotations
 import math
 
 from ingot.analysis.library import VECTORS
-from ingot.hlo import dim
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div, round_up
 from ingot.hlo.dtype import PRED
 from ingot.hlo.opset.elementwise import INVERSE, SWAPPED, CompareAttributes
 from ingot.kernel.contraction.micro_blocks import (
@@ -32,7 +31,6 @@ from ingot.kernel.contraction.micro_blocks import (
     shared_heights,
 )
 from ingot.kernel.contraction.operands import assumed, cell_bits, is_plain, stride
-from ingot.kernel.contraction.product_blocks import round_up
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.contraction.schedule import CHUNK_PRODUCTS
 from ingot.kernel.contraction.unit_blocks import even
@@ -211,52 +209,54 @@ def schedule_attention(kernel: AttentionKernel, vectors: Vectors) -> AttentionSc
     rows = even(m, MAX_QUERIES, columns)
     most = max(1, most_rows(VECTORS, vectors))
     keys = even(n, MAX_KEYS, most)
-    row_blocks = -(-rows // most)
+    row_blocks = ceil_div(rows, most)
     low, tall = divmod(rows, row_blocks)
-    units = kernel.batch.extent * dim.floordiv(kernel.m.extent + (rows - 1), rows)
+    units = kernel.batch.extent * ceil_div(kernel.m.extent, rows)
     products = rows * n * (assumed(kernel.k.extent) + assumed(kernel.e.extent))
     grain = max(1, CHUNK_PRODUCTS // max(1, products))
-    chunks = dim.floordiv(units + (grain - 1), grain)
     bounds = key_bounds(kernel)
-    reads_keys = _lies_along(kernel, kernel.rhs, kernel.k)
-    reads_values = _lies_along(kernel, kernel.values, kernel.e)
     # Bounds cut keys anywhere.
     behind = heights_behind(None if bounds else kernel.n.extent, most)
-    knows_rows = not reads_values or isinstance(
-        stride(kernel.values.payload.index, kernel.n.name), int
-    )
+    reads_values = _lies_along(kernel, kernel.values, kernel.e)
     of_scores = BlockMaker(kernel.accumulate, lanes, columns)
-    of_sums = BlockMaker(kernel.accumulate, lanes, None, knows_rows)
+    of_sums = BlockMaker(
+        kernel.accumulate, lanes, None, not reads_values or _knows_step_of_values(kernel)
+    )
     shared = shared_heights(kernel.accumulate, lanes, vectors)
 
     def blocks(maker: BlockMaker, heights: tuple[int, ...], width: int) -> tuple[MicroBlock, ...]:
-        is_wide = -(-width // lanes) == VECTORS
+        is_wide = ceil_div(width, lanes) == VECTORS
         return tuple(maker.block(h, width, is_shared=is_wide and h in shared) for h in heights)
 
     width = kernel.e.known_extent
     widths = (columns, width % columns) if width % columns else (columns,)
     of_columns = [blocks(of_sums, (low + 1, low), each) for each in widths]
     return AttentionSchedule(
-        lanes,
-        columns,
-        rows,
-        keys,
-        low,
-        tall,
-        units,
-        grain,
-        chunks,
-        bounds,
-        round_up(kernel.k.known_extent, lanes),
-        round_up(width, lanes),
-        _walks(kernel),
-        next(n for n in (lanes * RETURNED_REGISTERS, 2 * lanes, lanes) if rows % n == 0),
-        tuple(item for item in walk((kernel.scores,)) if _is_mask(kernel, item)),
-        reads_keys,
-        reads_values,
-        blocks(of_scores, (most, *behind), columns),
-        tuple(zip(*of_columns, strict=True)),
+        lanes=lanes,
+        columns=columns,
+        rows=rows,
+        keys=keys,
+        low=low,
+        tall=tall,
+        units=units,
+        grain=grain,
+        chunks=ceil_div(units, grain),
+        bounds=bounds,
+        depth=round_up(kernel.k.known_extent, lanes),
+        width=round_up(width, lanes),
+        transposes_queries=_walks(kernel),
+        together=next(n for n in (lanes * RETURNED_REGISTERS, 2 * lanes, lanes) if rows % n == 0),
+        masks=tuple(item for item in walk((kernel.scores,)) if _is_mask(kernel, item)),
+        reads_keys=_lies_along(kernel, kernel.rhs, kernel.k),
+        reads_values=reads_values,
+        scores=blocks(of_scores, (most, *behind), columns),
+        sums=tuple(zip(*of_columns, strict=True)),
     )
+
+
+def _knows_step_of_values(kernel: AttentionKernel) -> bool:
+    """Whether the values of a key lie a known number of elements behind those of the one before."""
+    return isinstance(stride(kernel.values.payload.index, kernel.n.name), int)
 
 
 def _walks(kernel: AttentionKernel) -> bool:

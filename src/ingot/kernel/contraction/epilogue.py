@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ingot.hlo.dim import Dim, floordiv, mod
+from ingot.hlo.dim import Dim, floordiv, mod, round_up
 from ingot.kernel.contraction.operands import oriented
 from ingot.kernel.contraction.schedule import ContractionSchedule, schedule_contraction
 from ingot.kernel.expr import is_expensive, walk
@@ -92,7 +92,7 @@ def _wasted(extent: int | Dim, lanes: int) -> float:
     """Return the share of the lanes along a row that hold nothing; none if it is not known."""
     if not isinstance(extent, int):
         return 0
-    return 1 - extent / (-(-extent // lanes) * lanes)
+    return 1 - extent / (round_up(extent, lanes))
 
 
 def _fills(extent: int | Dim, lanes: int) -> bool:

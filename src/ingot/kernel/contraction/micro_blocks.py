@@ -10,7 +10,7 @@ Invariant: a block changes neither which products a sum has nor their order.
 from __future__ import annotations
 
 from ingot.analysis.library import ELEMENTS, MIN_VECTOR_BITS, VECTORS
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.dtype import DType
 from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.register_block import most_rows
@@ -109,7 +109,7 @@ class BlockMaker:
         self, rows: int, columns: int, vectors: int = 0, *, is_shared: bool = True
     ) -> MicroBlock:
         """Return the block of `rows` and `columns`; `vectors` a row, 0: what the columns take."""
-        vectors = vectors or -(-columns // self.lanes)
+        vectors = vectors or ceil_div(columns, self.lanes)
         knows_rows = self.panel is not None or (self.knows_rows and not is_shared)
         embeds = self._embeds(rows, vectors, knows_rows=knows_rows)
         return MicroBlock(rows, columns, vectors, is_shared, self._rows_ahead(rows), embeds=embeds)
@@ -135,7 +135,7 @@ class BlockMaker:
             return False
         # A vector in place lies in two lines of the cache at worst.
         of_b = vectors * (1 if knows_rows else 2)
-        again = (vectors - 1) * -(-rows // EMBEDDING_ROWS)
+        again = (vectors - 1) * ceil_div(rows, EMBEDDING_ROWS)
         return of_b + rows + again <= MOST_LOADS * rows * vectors
 
 

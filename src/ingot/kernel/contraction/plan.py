@@ -12,7 +12,7 @@ Invariant: the blocks of a unit cover its rows and columns, each once.
 from __future__ import annotations
 
 from ingot.analysis.library import VECTORS
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div, round_up
 from ingot.kernel.contraction.epilogue import EpilogueSchedule, schedule_epilogue
 from ingot.kernel.contraction.micro_blocks import (
     BlockMaker,
@@ -60,7 +60,7 @@ def plan_contraction(
 ) -> ContractionPlan:
     """Return the plan of a kernel with a schedule, for a target's vectors."""
     given = oriented(kernel) if schedule.swapped else kernel
-    depth = -(-(schedule.k_block or 0) // schedule.lanes) * schedule.lanes
+    depth = round_up(schedule.k_block or 0, schedule.lanes)
     lhs_row, lhs_step = _packed_steps(given, schedule, depth)
     blocks = _Blocks(given, schedule, vectors, (lhs_row, lhs_step)).all_heights()
     taken = None if schedule.store_direct else schedule_epilogue(kernel, schedule)
@@ -77,7 +77,7 @@ def _packed_steps(
         return 1, 1 << (schedule.rows - 1).bit_length()
     # Odd in cache lines, so that rows do not fall into one cache set.
     line = max(1, 8 * LINE_BYTES // cell_bits(kernel.accumulate))
-    return (-(-depth // line) | 1) * line, 1
+    return (ceil_div(depth, line) | 1) * line, 1
 
 
 @record
@@ -123,7 +123,7 @@ class _Blocks:
         if schedule.rhs == "direct":
             panel, row = None, stride(self.kernel.rhs.payload.index, self.kernel.k.name)
             knows_rows = isinstance(row, int)
-        vectors = -(-(columns or self._width(rows)) // lanes)
+        vectors = ceil_div(columns or self._width(rows), lanes)
         is_shared = self._is_shared(rows, vectors)
         maker = BlockMaker(element, lanes, panel, knows_rows)
         return maker.block(rows, columns, vectors, is_shared=is_shared)

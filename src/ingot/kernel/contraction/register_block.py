@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ingot.analysis.library import VECTORS
+from ingot.hlo.dim import ceil_div
 from ingot.llvm.machine_model import Vectors
 from ingot.support.records import record
 
@@ -46,7 +47,7 @@ def narrow_lanes(lanes: int, columns: int, rows: int) -> int:
 
     Otherwise 0. `rows` are those of the block.
     """
-    vectors, rest = -(-columns // lanes), columns % lanes
+    vectors, rest = ceil_div(columns, lanes), columns % lanes
     is_held = vectors == 1 or rows * vectors <= MOST_NARROW_SUMS
     return lanes // 2 if is_held and 0 < 2 * rest <= lanes else 0
 
@@ -82,7 +83,7 @@ class EvenBlocks:
     def cycles(self, n: int, more: float = 0.0) -> float:
         """Return the cycles of one k over all blocks, `more` for each block."""
         whole, rest = divmod(n, self.columns)
-        vectors = -(-rest // self.lanes)
+        vectors = ceil_div(rest, self.lanes)
         cycles = 0.0
         for count, rows in ((self.tall, self.low + 1), (self.row_blocks - self.tall, self.low)):
             # The last vector may be a half one.
@@ -112,7 +113,7 @@ class BlockSearch:
         `most`: vectors per row at most.
         """
         lanes, registers = self.lanes, self.vectors.registers
-        least = m * -(-n // lanes) / 2
+        least = m * ceil_div(n, lanes) / 2
         best = common = self._of_width(m, n, VECTORS if n > lanes else 1)
         lowest = common.cycles(n, self.more)
         stays = MAX_LOSS if m > FEW_ROWS else 0.0
@@ -133,8 +134,8 @@ class BlockSearch:
         """Return the blocks of `count` vectors a row."""
         rows = max(1, most_rows(count, self.vectors))
         if self.lanes < n < count * self.lanes and narrow_lanes(self.lanes, n, 1):
-            rows = min(rows, MOST_NARROW_SUMS // -(-n // self.lanes))
-        row_blocks = -(-m // rows)
+            rows = min(rows, MOST_NARROW_SUMS // ceil_div(n, self.lanes))
+        row_blocks = ceil_div(m, rows)
         low, tall = divmod(m, row_blocks)
         return EvenBlocks(self.lanes, count, row_blocks, low, tall)
 
@@ -168,7 +169,7 @@ def _shapes(m: int, n: int, lanes: int, vectors: Vectors) -> Iterator[tuple[int,
 
 def _cycles(m: int, n: int, lanes: int, rows: int, count: int) -> float:
     """Return the cycles of one k over all register blocks."""
-    columns = -(-n // lanes)
+    columns = ceil_div(n, lanes)
     full_rows, left_rows = divmod(m, rows)
     full_columns, left_columns = divmod(columns, count)
     return (

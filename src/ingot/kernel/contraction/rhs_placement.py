@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from ingot.hlo.dim import ceil_div
 from ingot.hlo.dtype import PRED
 from ingot.kernel.contraction.operands import (
     assumed,
@@ -127,7 +128,7 @@ def suits_column_dots(kernel: ContractionKernel, lanes: int) -> bool:
         return False
     m = assumed(m)
     packing = 0 if is_dense_along_k(kernel) else PACKING_CYCLES * n * k
-    dots = m * n * (-(-k // lanes) + TOTAL_CYCLES)
+    dots = m * n * (ceil_div(k, lanes) + TOTAL_CYCLES)
     return n > 1 and dots + packing < COLUMN_CYCLES * m * k
 
 

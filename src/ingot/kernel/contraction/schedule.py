@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ingot.hlo import dim
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div
 from ingot.kernel.contraction.operands import (
     assumed,
     cell_bits,
@@ -153,8 +152,8 @@ def schedule_contraction(
     sizes = Sizes(m, n, k, factors)
     shape = _block_shape(kernel, vectors, sizes, block, converts=converts)
     m_block, n_block = _unit_blocks(kernel, sizes, shape)
-    row_blocks = dim.ceil_div(kernel.m.extent, m_block)
-    column_blocks = dim.ceil_div(kernel.n.extent, n_block)
+    row_blocks = ceil_div(kernel.m.extent, m_block)
+    column_blocks = ceil_div(kernel.n.extent, n_block)
     units = kernel.batch.extent * column_blocks * row_blocks
     unit_products = min(m_block, m) * min(n_block, n) * sizes.steps
     grain = max(1, CHUNK_PRODUCTS // 2 // max(1, unit_products))
@@ -171,7 +170,7 @@ def schedule_contraction(
         shape.store_direct,
         units,
         grain,
-        dim.ceil_div(units, grain),
+        ceil_div(units, grain),
     )
 
 
@@ -187,7 +186,7 @@ class Sizes:
     @property
     def steps(self) -> int:
         """Steps along k of products of all factors."""
-        return -(-self.k // self.factors)
+        return ceil_div(self.k, self.factors)
 
 
 @record
@@ -236,7 +235,7 @@ def _block_shape(
         rows, columns = max(1, min(m, (vectors.registers - 2) // (n + 1))), n
     elif rhs == "dots":
         lanes, depth = vectors.lanes(bits, 1), None
-        rows = -(-m // max(1, -(-m // DOT_BLOCK_ROWS)))
+        rows = ceil_div(m, max(1, ceil_div(m, DOT_BLOCK_ROWS)))
         columns = _dot_columns(rows, vectors)
     elif rhs != "direct":
         columns = min(columns, MAX_PACKED_VECTORS * lanes)
@@ -252,7 +251,7 @@ def _block_shape(
 def _unit_blocks(kernel: ContractionKernel, sizes: Sizes, shape: _BlockShape) -> tuple[int, int]:
     """Return the rows and columns of a unit; sums that go through a tile fit into it."""
     bits, block = cell_bits(kernel.accumulate), (shape.rows, shape.columns)
-    padded = -(-(shape.depth or sizes.k) // (shape.lanes * sizes.factors)) * shape.lanes
+    padded = ceil_div(shape.depth or sizes.k, shape.lanes * sizes.factors) * shape.lanes
     is_low = are_few(kernel, bits, shape.rows)
     n_block = _column_block(sizes.n, shape.columns, padded * bits, shape.rhs, is_low)
     if shape.is_streamed and shape.rhs == "direct":
@@ -301,14 +300,14 @@ def _depth(kernel: ContractionKernel, k: int, lanes: int, factors: int) -> int:
     """Return how many products are summed before sums go to memory."""
     if isinstance(kernel.k.extent, int):
         lanes *= factors
-        parts = max(1, -(-k // (MAX_DEPTH * factors)))
+        parts = max(1, ceil_div(k, MAX_DEPTH * factors))
         if parts > 1 and kernel.patches is not None and kernel.patches.k:
             segment = kernel.patches.k[-1].extent
             if isinstance(segment, int) and segment <= MAX_DEPTH:
                 segments = k // segment
                 fitting = MAX_DEPTH // segment
-                return -(-segments // -(-segments // fitting)) * segment
-        return max(1, k) if parts == 1 else -(-k // (parts * lanes)) * lanes
+                return ceil_div(segments, ceil_div(segments, fitting)) * segment
+        return max(1, k) if parts == 1 else ceil_div(k, parts * lanes) * lanes
     return MAX_DEPTH
 
 

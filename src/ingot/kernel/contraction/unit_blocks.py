@@ -7,6 +7,7 @@ extent is divided into blocks of nearly equal size.
 
 from __future__ import annotations
 
+from ingot.hlo.dim import ceil_div
 from ingot.llvm.machine_model import L1_BYTES
 
 MAX_PACKED_ROWS = 512
@@ -56,10 +57,10 @@ def streamed_blocks(m: int, n: int, block: tuple[int, int], bits: int) -> tuple[
     """
     rows, columns = block
     short, long, least = (size * 8 // bits for size in (*STREAM_BYTES, MIN_STREAM_BYTES))
-    few, many = (-(-n // units) for units in STREAM_UNITS)
+    few, many = (ceil_div(n, units) for units in STREAM_UNITS)
     run = max(many, min(long, max(few, short)))
     fitting = multiple(TILE_BYTES * 8 // bits // m, columns)
-    n_block = min(run, max(-(-n // 2), least), fitting)
+    n_block = min(run, max(ceil_div(n, 2), least), fitting)
     return even(m, m, rows), even(n, n_block, columns)
 
 
@@ -84,7 +85,7 @@ def packed_blocks(
     batch, m, n, k = extents
     packed_rows = MIN_TRANSPOSED_ROWS if is_transposed else MIN_PACKED_ROWS
     m_block = max(1, min(m, MAX_PACKED_ROWS))
-    while (units := batch * -(-m // m_block) * -(-n // n_block)) < FEW_UNITS:
+    while (units := batch * ceil_div(m, m_block) * ceil_div(n, n_block)) < FEW_UNITS:
         if m_block * min(n_block, n) * k < 2 * CHUNK_PRODUCTS:
             break
         are_enough = least is not None and units >= ENOUGH_UNITS
@@ -109,8 +110,8 @@ def packed_blocks(
 
 def even(extent: int, block: int, unit: int) -> int:
     """Return a multiple of `unit` that cuts `extent` into nearly equal blocks of about `block`."""
-    count = max(1, -(-extent // block))
-    return max(unit, -(-extent // (count * unit)) * unit)
+    count = max(1, ceil_div(extent, block))
+    return max(unit, ceil_div(extent, count * unit) * unit)
 
 
 def multiple(value: int, unit: int) -> int:

@@ -47,7 +47,7 @@ from ingot.kernel.ir import (
     general_kernel,
 )
 from ingot.kernel.loop.build import buffers_of, frames_of
-from ingot.kernel.loop.collapse import indices_in, merged, positions, runs_of, zeros
+from ingot.kernel.passes.collapse import indices_in, merged, positions, runs_of, zeros
 from ingot.kernel.rewrite import AxisSubstitution
 from ingot.support.diagnostics import InternalError
 

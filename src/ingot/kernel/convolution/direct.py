@@ -31,11 +31,10 @@ from ingot.analysis.direct_convolution import (
     parts_of,
 )
 from ingot.analysis.library import VECTORS
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.dtype import DType
 from ingot.kernel.contraction.micro_blocks import BlockMaker, MicroBlock
 from ingot.kernel.contraction.operands import cell_bits
-from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.convolution.direct_parts import (
     MAX_ALL_CHUNKS,
@@ -48,6 +47,7 @@ from ingot.kernel.convolution.direct_parts import (
 from ingot.kernel.convolution.plain import driven_element, joined_groups
 from ingot.kernel.driver_parameters import Chunks, DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel
+from ingot.kernel.product.product import NO_DRIVER
 from ingot.llvm.machine_model import Vectors
 from ingot.support.records import mutable, record, replace
 
@@ -155,7 +155,7 @@ def _group_panel(sizes: Sizes, lanes: int) -> tuple[int, int] | None:
 
 def _plan(sizes: Sizes, element: DType, block: RegisterBlock) -> Direct:
     parts = tuple(parts_of(sizes))
-    max_chunks = min(MAX_CHUNKS, -(-MAX_ALL_CHUNKS // max(1, len(parts))))
+    max_chunks = min(MAX_CHUNKS, ceil_div(MAX_ALL_CHUNKS, max(1, len(parts))))
     found = [plan_part(part, block) for part in parts]
     n_block = min(plan["n_block"] for plan in found)
     if any(plan["n_block"] != n_block for plan in found):
@@ -192,7 +192,7 @@ def _lay_out(
         plan["first_packing"], plan["panels_at"] = used.packing, used.elements
         panels = part.sizes.groups * plan["panels"] * plan["is_packed"]
         if part.depth:
-            used.packing += -(-panels // plan["panel_grain"])
+            used.packing += ceil_div(panels, plan["panel_grain"])
         used.elements += panels * part.depth * columns
     for plan, part in zip(plans, parts, strict=True):
         units = part.sizes.batch * part.outer * plan["line_units"] * plan["blocks"]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from math import prod
 
 from ingot.analysis.direct_convolution import MIN_LINE, Part, Sizes
+from ingot.hlo.dim import ceil_div
 from ingot.kernel.contraction.register_block import block_cycles
 from ingot.kernel.convolution.image_numbers import ImageNumbers
 from ingot.llvm.machine_model import L1_STRIDE, L2_BYTES, LINE_BYTES, Vectors
@@ -168,7 +169,7 @@ def plan_part(part: Part, block: RegisterBlock, n_block: int | None = None) -> d
     plane = sizes.reach(1, lines) * image.row
     if not image.copies:
         plane = sizes.window[0].window_dilation * sizes.sizes[1] * image.row
-    panels = -(-sizes.group_features // block.columns)
+    panels = ceil_div(sizes.group_features, block.columns)
     return {
         **_shape(part),
         **_tap_offsets(sizes, plane, image),
@@ -184,9 +185,9 @@ def plan_part(part: Part, block: RegisterBlock, n_block: int | None = None) -> d
         "pixel": image.pixel,
         "copied": image.copied,
         "unit_lines": lines,
-        "line_units": -(-sizes.results[1] // lines),
+        "line_units": ceil_div(sizes.results[1], lines),
         "n_block": n_block,
-        "blocks": -(-sizes.group_features // n_block),
+        "blocks": ceil_div(sizes.group_features, n_block),
         "is_packed": int(outer > sizes.groups or not part.is_all),
         "panels": panels,
         "panel_grain": -(-panels * sizes.groups // MAX_CHUNKS),
@@ -246,8 +247,8 @@ def _unit(
     run = _run(sizes, image, columns, cell) if is_run else sizes.group_features
     row = min(image.row, image.width * run) if is_run else image.row
     copied_bytes = sizes.window[0].size * row * cell if image.copies else 0
-    lines = _lines(sizes, copied_bytes, -(-sizes.group_features // run))
-    outer = sizes.images * part.outer * -(-sizes.results[1] // lines)
+    lines = _lines(sizes, copied_bytes, ceil_div(sizes.group_features, run))
+    outer = sizes.images * part.outer * ceil_div(sizes.results[1], lines)
     if is_run:
         n_block = run
     elif n_block is None:
@@ -265,8 +266,8 @@ def _run(sizes: Sizes, image: _Image, columns: int, cell: int) -> int:
     shared = sizes.reach(1, 1) - sizes.window[1].stride
     while count > 1 and 3 * shared * count * row_bytes > COPY_BYTES:
         count //= 2
-    panels = -(-sizes.group_features // columns)
-    return -(-panels // -(-panels // count)) * columns
+    panels = ceil_div(sizes.group_features, columns)
+    return ceil_div(panels, ceil_div(panels, count)) * columns
 
 
 def _shape(part: Part) -> dict[str, int]:
@@ -307,7 +308,7 @@ def _tap_offsets(sizes: Sizes, plane: int, image: _Image) -> dict[str, int]:
 
 def _row_blocks(results: int, block: RegisterBlock) -> dict[str, int]:
     """Return how the results of a line are divided into register blocks."""
-    least = -(-results // block.rows)
+    least = ceil_div(results, block.rows)
     count = min(
         range(least, max(least, results // MIN_LINE) + 1),
         key=lambda blocks: _line_cycles(results, blocks, block.vectors),
@@ -327,13 +328,13 @@ def _lines(sizes: Sizes, row_bytes: int, panels: int) -> int:
     width, height = sizes.results[2], sizes.results[1]
     outer = sizes.images * sizes.results[0] * panels
     rows = UNIT_ROWS if panels == 1 else height * width
-    lines = max(1, min(height, -(-rows // width)))
+    lines = max(1, min(height, ceil_div(rows, width)))
     while lines > 1 and sizes.reach(1, lines) * row_bytes > COPY_BYTES:
         lines -= 1
-    enough = -(-FEW_ROWS // width)
-    while lines > enough and outer * -(-height // lines) < FEW_UNITS:
+    enough = ceil_div(FEW_ROWS, width)
+    while lines > enough and outer * ceil_div(height, lines) < FEW_UNITS:
         lines = max(enough, lines // 2)
-    return -(-height // -(-height // lines))
+    return ceil_div(height, ceil_div(height, lines))
 
 
 def _line_cycles(results: int, blocks: int, vectors: int) -> float:
@@ -346,8 +347,8 @@ def _column_block(features: int, outer: int, columns: int, row_bytes: int) -> in
 
     `outer`: units that have the same features; `row_bytes`: bytes of a unit's sums of one feature.
     """
-    panels = -(-features // columns)
+    panels = ceil_div(features, columns)
     wanted = max(1, min(panels, TILE_BYTES // (row_bytes * columns)))
-    while wanted > 1 and outer * -(-panels // wanted) < FEW_UNITS:
+    while wanted > 1 and outer * ceil_div(panels, wanted) < FEW_UNITS:
         wanted //= 2
-    return -(-panels // -(-panels // wanted)) * columns
+    return ceil_div(panels, ceil_div(panels, wanted)) * columns

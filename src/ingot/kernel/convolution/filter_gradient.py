@@ -19,16 +19,17 @@ import math
 from ingot.analysis.direct_convolution import MAX_WASTE
 from ingot.analysis.filter_gradient import has_enough_channels
 from ingot.analysis.library import VECTORS
+from ingot.hlo.dim import ceil_div, round_up
 from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction.micro_blocks import BlockMaker, MicroBlock
 from ingot.kernel.contraction.operands import cell_bits
-from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.convolution.image_numbers import ImageNumbers
 from ingot.kernel.convolution.plain import driven_element
 from ingot.kernel.driver_parameters import DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
+from ingot.kernel.product.product import NO_DRIVER
 from ingot.llvm.machine_model import L2_BYTES, LINE_BYTES, Vectors
 from ingot.native.types import i64
 from ingot.support.records import record
@@ -115,7 +116,7 @@ def filter_gradient(kernel: ConvolutionKernel, vectors: Vectors) -> FilterGradie
         return f"the window does not have 1 to {DIMENSIONS} dimensions"
     if any(one.base_dilation != 1 or one.reversal for one in given.window):
         return "the window is reversed, or its input is dilated"
-    if -(-given.features // lanes) * lanes > MAX_WASTE * given.features:
+    if round_up(given.features, lanes) > MAX_WASTE * given.features:
         return f"{given.features} features fill vectors of {lanes} lanes badly"
     return _plan(given, element, lanes, most_rows(VECTORS, vectors))
 
@@ -158,7 +159,7 @@ class _Image:
     def pixel(self, channels: int) -> int:
         """Return the step from pixel to pixel: an odd number of cache lines."""
         line = LINE_BYTES // self.cell
-        return (-(-channels // line) | 1) * line
+        return (ceil_div(channels, line) | 1) * line
 
     def plane(self, channels: int) -> int:
         """Return the elements of a copied plane."""
@@ -174,8 +175,8 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, most: int) -> Fil
     if image.gradient[2] > MAX_LINE or image.lines * image.images > MAX_LINES:
         return "its lines are too long"
     columns = VECTORS * lanes
-    panels = -(-given.features // columns)
-    row_blocks = -(-given.channels // most)
+    panels = ceil_div(given.features, columns)
+    row_blocks = ceil_div(given.channels, most)
     low, tall = divmod(given.channels, row_blocks)
     unit_blocks = _unit_blocks(image, row_blocks, panels)
     channels = _channels(given, row_blocks, unit_blocks)
@@ -183,7 +184,7 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, most: int) -> Fil
     tile = math.prod(image.taps) * channels * columns
     chunk = tile + copy + image.images * image.lines * image.gradient[2] * columns
     chunk = -(-chunk * image.cell // LINE_BYTES) * LINE_BYTES // image.cell
-    channel_units = -(-row_blocks // unit_blocks)
+    channel_units = ceil_div(row_blocks, unit_blocks)
     values = {
         **_copy_values(image, channels),
         "channels": given.channels,
@@ -226,13 +227,13 @@ def _channels(given: PlainConvolution, row_blocks: int, blocks: int) -> int:
 def _unit_blocks(image: _Image, row_blocks: int, panels: int) -> int:
     """Return the row blocks of a unit: fewer than all for more units, or for smaller copies."""
     blocks = row_blocks
-    while blocks > 1 and -(-row_blocks // blocks) * panels < FEW_UNITS:
-        blocks = -(-blocks // 2)
+    while blocks > 1 and ceil_div(row_blocks, blocks) * panels < FEW_UNITS:
+        blocks = ceil_div(blocks, 2)
     while blocks > 1:
         channels = _channels(image.given, row_blocks, blocks)
         if image.copied(channels) * image.cell <= COPY_BYTES:
             break
-        blocks = -(-blocks // 2)
+        blocks = ceil_div(blocks, 2)
     return blocks
 
 
@@ -268,10 +269,10 @@ def _copy_values(image: _Image, channels: int) -> dict[str, int]:
 def _group(given: PlainConvolution, gradient: tuple[int, ...]) -> tuple[int, int]:
     """Return the lines and images of a group."""
     lines = max(1, min(gradient[1], GROUP // gradient[2]))
-    lines = -(-gradient[1] // -(-gradient[1] // lines))
+    lines = ceil_div(gradient[1], ceil_div(gradient[1], lines))
     if lines < gradient[1] or gradient[0] > 1:
         return lines, 1
     images = max(1, GROUP // (lines * gradient[2]))
     if not isinstance(given.batch, int):
         return lines, images
-    return lines, -(-given.batch // -(-given.batch // images))
+    return lines, ceil_div(given.batch, ceil_div(given.batch, images))

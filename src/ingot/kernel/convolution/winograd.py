@@ -29,11 +29,11 @@ from ingot.hlo.dtype import DType
 from ingot.hlo.window import WindowDimension
 from ingot.kernel.contraction.micro_blocks import BlockMaker, MicroBlock, heights_of
 from ingot.kernel.contraction.operands import cell_bits
-from ingot.kernel.contraction.product import NO_DRIVER
 from ingot.kernel.contraction.register_block import block_cycles
 from ingot.kernel.convolution.plain import driven_element
 from ingot.kernel.driver_parameters import Chunks, DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
+from ingot.kernel.product.product import NO_DRIVER
 from ingot.llvm.machine_model import L2_BYTES, L3_BYTES, LINE_BYTES, Vectors
 from ingot.native.pointers import Struct
 from ingot.native.types import i64
@@ -197,7 +197,7 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
     max_chunks = max(FEW_UNITS, min(MAX_CHUNKS, SCRATCH_BYTES // (cell * chunk)))
     chunks = Chunks.of(units, max_chunks)
     panels = given.features // (VECTORS * lanes)
-    panel_grain = -(-panels // MAX_CHUNKS)
+    panel_grain = ceil_div(panels, MAX_CHUNKS)
     values = {
         **_shape(given),
         **_filter_steps(given),
@@ -218,7 +218,7 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
         tuple(values[name] for name in Winograd.NAMES),
         element,
         lanes,
-        -(-panels // panel_grain),
+        ceil_div(panels, panel_grain),
         chunks.count,
         cell * (PLANES * planes["taps_plane"] + chunks.room * chunk),
     )
@@ -246,7 +246,7 @@ def _tiles(given: PlainConvolution, cell: int, heights: range) -> _Tiles | None:
         cell: bytes of an element.
         heights: the rows that register blocks may have.
     """
-    down, across = (-(-size // 2) for size in given.results)
+    down, across = (ceil_div(size, 2) for size in given.results)
     rows = given.batch * down
     tile_bytes = PLANES * cell * (_odd(given.channels, LINE_BYTES // cell) + given.features)
     filter_bytes = PLANES * cell * given.channels * given.features
@@ -256,7 +256,7 @@ def _tiles(given: PlainConvolution, cell: int, heights: range) -> _Tiles | None:
     unit_rows = max(1, most // across)
     row_units = ceil_div(rows, unit_rows)
     if isinstance(rows, int) and isinstance(row_units, int):
-        least, unit_rows = rows // row_units, -(-rows // row_units)
+        least, unit_rows = rows // row_units, ceil_div(rows, row_units)
     else:
         # Units share the rows evenly: one has all of them, or several more than half of the most.
         least = min(down, (unit_rows + 1) // 2)
@@ -309,7 +309,7 @@ def _filter_steps(given: PlainConvolution) -> dict[str, int]:
 
 def _odd(elements: int, line: int) -> int:
     """Return a step of an odd number of cache lines, so that planes do not fall into one set."""
-    return (-(-elements // line) | 1) * line
+    return (ceil_div(elements, line) | 1) * line
 
 
 def _height(least: int, most: int, heights: range) -> int | None:
@@ -321,7 +321,7 @@ def _height(least: int, most: int, heights: range) -> int | None:
 
 
 def _block_cycles(tiles: int, rows: int) -> float:
-    return -(-tiles // rows) * block_cycles(rows, VECTORS)
+    return ceil_div(tiles, rows) * block_cycles(rows, VECTORS)
 
 
 def _pays(given: PlainConvolution, lanes: int, tiles: _Tiles) -> bool:

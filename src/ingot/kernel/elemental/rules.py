@@ -19,6 +19,7 @@ from ingot.kernel.elemental.lowering import ElementalLowering, Rule
 from ingot.kernel.elemental.shaping_rules import INDEXING, SHAPING, mapped
 from ingot.kernel.expr import Expr
 from ingot.support.diagnostics import UnsupportedError
+from ingot.support.graphs import needs_first
 
 RULES: Mapping[str, Rule] = {**SHAPING, **INDEXING}
 
@@ -40,16 +41,8 @@ def combiner_exprs(
     """Return the results of a scalar computation as expressions over `arguments`."""
     memo = dict(arguments)
     roots = computation_root.operands if computation_root.opcode == "tuple" else (computation_root,)
-    stack = list(reversed(roots))
-    while stack:
-        instruction = stack[-1]
-        waiting = [operand for operand in instruction.operands if operand not in memo]
-        if instruction in memo:
-            stack.pop()
-        elif waiting and _is_computed(instruction):
-            stack.extend(reversed(waiting))
-        else:
-            memo[instruction] = _combined(instruction, memo)
+    for item in needs_first(roots, lambda one: one.operands if _is_computed(one) else (), memo):
+        memo[item] = _combined(item, memo)
     return tuple(memo[root] for root in roots)
 
 

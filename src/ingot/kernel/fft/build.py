@@ -21,16 +21,14 @@ from collections.abc import Mapping
 from typing import Literal
 
 from ingot.hlo.computation import Computation
-from ingot.hlo.dim import Dim, product
-from ingot.hlo.dtype import C64, C128, F32, F64
+from ingot.hlo.dim import Dim, product, round_up
+from ingot.hlo.dtype import COMPLEX_OF
 from ingot.hlo.opset.transforms import FftAttributes
 from ingot.kernel.fft.radices import factors
 from ingot.kernel.ir import FftKernel
 from ingot.kernel.loop.build import buffers_of
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.support.records import record, replace
-
-_COMPLEX = {F32: C64, F64: C128, C64: C64, C128: C128}
 
 LONGEST = 4096
 """Longest sequence whose lanes are worked on together; beyond it they leave the cache."""
@@ -163,7 +161,7 @@ def build_fft_kernel(fused: Computation) -> FftKernel:
     operand = root.operands[0].shape
     batch = product(operand.dims[: operand.rank - len(given.fft_length)])
     buffers = buffers_of(fused)
-    element = _COMPLEX[operand.dtype]
+    element = COMPLEX_OF.get(operand.dtype, operand.dtype)
     return FftKernel(given.fft_type, given.fft_length, batch, element, buffers)
 
 
@@ -361,7 +359,7 @@ class _Planner:
         ]
 
         def idle(pair: tuple[int, int]) -> float:
-            return sum(-(-size // self.lanes) * self.lanes / size for size in pair) / 2
+            return sum(round_up(size, self.lanes) / size for size in pair) / 2
 
         best = min(pairs, key=idle, default=None)
         return best if best and idle(best) <= MAX_IDLE else None

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div, round_up
 from ingot.kernel.fft.build import FoldStage, Stage, Strides
 from ingot.kernel.fft.radices import factors, pass_radices
 from ingot.llvm.machine_model import LINE_BYTES
@@ -57,7 +57,7 @@ times the elements. 757x288 took 0.86 of the time, 500x300 0.92, 500x192 0.92; w
 500x96 1.3, 500x90 1.07 (Sapphire Rapids, one thread, 2026-11-30)."""
 
 SIDES = (4, 8)
-"""Half the lanes of vectors whose squares of pairs registers hold (`cpu.emit.fft.steps`)."""
+"""Half the lanes of vectors of which registers hold a square (`cpu.emit.fft.register_rows`)."""
 
 NUMBERS: Mapping[Kind, tuple[str, ...]] = {
     "first": ("count", "table"),
@@ -224,7 +224,7 @@ class _Planner:
     def _moves(self, side: Strides, holds: str, radix: int) -> bool:
         """Whether the first or last pass, of `radix`, transposes rows itself."""
         length, block = self.stage.length, max(1, self.lanes // 2)
-        moved = -(-length // (radix * block)) * radix * block
+        moved = ceil_div(length, radix * block) * radix * block
         is_large = 2 * self.tile_bytes > MOST_TILES_BYTES
         is_plain = holds == "complex" and not is_columns(side)
         return is_plain and radix < length and is_large and moved <= MAX_MOVED * length
@@ -288,7 +288,7 @@ class _Planner:
         """Return how w^(k*j) is found: rows k of a low and a high table, whose product it is."""
         rows, columns = self.stage.length, self.stage.twiddle // self.stage.length
         shift = (rows.bit_length() - 1) // 2
-        low, high = 1 << shift, -(-rows // (1 << shift))
+        low, high = 1 << shift, ceil_div(rows, 1 << shift)
         row = self.pair * self.lanes
         return {
             "shift": shift,
@@ -364,4 +364,4 @@ class _Planner:
 def tile_bytes(stage: Stage, lanes: int, scalar_bytes: int) -> int:
     """Return the bytes of a tile of a stage: whole cache lines."""
     size = tile_elements(stage) * 2 * scalar_bytes * lanes
-    return -(-size // LINE_BYTES) * LINE_BYTES
+    return round_up(size, LINE_BYTES)

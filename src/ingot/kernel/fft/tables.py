@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ingot.hlo.dim import ceil_div
 from ingot.kernel.fft.build import FINE
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.support.recent import RecentTable
@@ -83,7 +84,7 @@ def grid(rows: int, step: int, length: int, columns: int, lanes: int) -> Numbers
 
     For each block of `lanes` columns, for each row: the real parts, then the imaginary ones.
     """
-    blocks = -(-columns // lanes)
+    blocks = ceil_div(columns, lanes)
     products = np.arange(0, rows * step, step)[:, None] * np.arange(blocks * lanes)[None, :]
     numbers = roots(length * columns, products).reshape(rows, blocks, lanes)
     return np.stack((numbers.real, numbers.imag), 2).transpose(1, 0, 2, 3)

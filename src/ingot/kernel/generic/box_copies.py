@@ -15,12 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div
 from ingot.kernel.driver_parameters import DriverParameters
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Store
-from ingot.kernel.loop.collapse import MOVING_OPS
+from ingot.kernel.passes.collapse import MOVING_OPS
 from ingot.kernel.schedule.loop_schedule import LoopSchedule, Pieces
 from ingot.llvm.machine_model import L2_BYTES, Vectors
 from ingot.support.records import record, replace
@@ -139,7 +139,7 @@ def box_copies(kernel: LoopKernel, schedule: LoopSchedule, vectors: Vectors) -> 
     count = sum(runs.count for runs in found)
     if count > FEW_RUNS and written < MIN_RUN * count:
         return f"runs have fewer than {MIN_RUN} bytes"
-    grain = max(1, -(-written // (ROUND_BYTES * chunks)))
+    grain = max(1, ceil_div(written, ROUND_BYTES * chunks))
     return BoxCopies(tuple(runs.box() for runs in found), grain * chunks, grain, chunks)
 
 

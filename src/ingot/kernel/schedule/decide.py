@@ -116,8 +116,8 @@ def _match_transposed(request: LoopRequest) -> LoopSchedule | str:
     if isinstance(strategy, str):
         return strategy
     axis, lanes = kernel.grid[-1], strategy.lanes
-    dealt = request.dealt(request.units((axis,), lanes * UNIT_BLOCKS))
-    return LoopSchedule(axis, (lanes,) * len(kernel.passes), *dealt, strategy)
+    chunked = request.chunked(request.units((axis,), lanes * UNIT_BLOCKS))
+    return LoopSchedule(axis, (lanes,) * len(kernel.passes), *chunked, strategy)
 
 
 def _match_gathered(request: LoopRequest) -> LoopSchedule | str:
@@ -154,7 +154,7 @@ def _match_joined(request: LoopRequest) -> LoopSchedule | str:
     return LoopSchedule(
         None,
         (first, *lanes[1:]),
-        *request.dealt(request.units((rows,), together)),
+        *request.chunked(request.units((rows,), together)),
         JoinedRows(rows, ahead=request.pass_lanes.ahead),
         large_buffers=large_buffers(kernel),
         effort=request.effort,
@@ -175,7 +175,7 @@ def _match_staged(request: LoopRequest) -> LoopSchedule | str:
     return LoopSchedule(
         axis,
         (found.lanes,) * len(kernel.passes),
-        *request.dealt(request.units((axis,), block, grid)),
+        *request.chunked(request.units((axis,), block, grid)),
         staged_updates(kernel, found.staged, row, recomputes=recomputes),
         large_buffers=large_buffers(kernel),
         effort=request.effort,
@@ -195,7 +195,7 @@ def _match_tiles(request: LoopRequest) -> LoopSchedule | str:
     return LoopSchedule(
         axis,
         (side,) * len(kernel.passes),
-        *request.dealt(request.units((axis, strategy.axis), SIDE_TILES * side)),
+        *request.chunked(request.units((axis, strategy.axis), SIDE_TILES * side)),
         strategy,
         large_buffers=large_buffers(kernel),
     )
@@ -233,7 +233,7 @@ def _match_nest(request: LoopRequest) -> LoopSchedule | str:
     return LoopSchedule(
         axis,
         (lanes,) * len(kernel.passes),
-        *request.dealt(replace(units, points=units.points * points)),
+        *request.chunked(replace(units, points=units.points * points)),
         strategy,
         large_buffers=large_buffers(kernel),
         effort=request.effort,
@@ -284,7 +284,7 @@ def _in_lanes(
     return LoopSchedule(
         axis,
         lanes,
-        *request.dealt(request.lane_units),
+        *request.chunked(request.lane_units),
         replace(strategy, ahead=ahead),
         large_buffers=large_buffers(kernel),
         effort=effort,

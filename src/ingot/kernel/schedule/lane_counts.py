@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many lanes a kernel's loops have: as many registers as values may take, few of them empty.
 
-The number is a power of two, except for rows laid end to end (`short_rows`).
+The number is a power of two, except for rows laid end to end (`kernel.passes.short_rows`).
 
 A fold runs in lanes along the axis that it folds if each lane may start from the identity of the
 op; at the end the lanes are folded. Lanes of a fold that finds an index are joined by index
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, round_up
 from ingot.hlo.dtype import BF16, PRED, DType
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.kernel.expr import CALL_NODES, EXACT, LEAVES, Expr, is_expensive, walk
@@ -58,8 +58,7 @@ def scans_lanes(item: Pass) -> bool:
     wheres += [node.payload.index for node in walk(item.exprs) if node.op == "load"]
     is_dense = all(coefficient(where, axis.name) in (0, 1, -1) for where in wheres)
     is_long = not isinstance(axis.extent, int) or axis.extent >= SHORTEST_SCAN
-    element = fold.inputs[0].dtype
-    is_narrow = element.is_float and element.bits < 32
+    is_narrow = fold.inputs[0].dtype.is_narrow_float
     rounds = is_narrow and starts_from_identity(fold) and fold.combiner.opcode not in EXACT
     return is_dense and is_long and not rounds
 
@@ -168,9 +167,9 @@ def _least_masked(extent: int, lanes: int, least: int) -> int:
     Blocks that fit the extent better have fewer masked lanes. With `least` lanes enough sums are in
     flight that none waits for the one before.
     """
-    taken, each = -(-extent // lanes) * lanes, lanes
+    taken, each = round_up(extent, lanes), lanes
     while (each := each // 2) >= least:
-        if taken * 4 >= -(-extent // each) * each * 5:
+        if taken * 4 >= round_up(extent, each) * 5:
             return each
     return lanes
 

@@ -23,7 +23,7 @@ from functools import lru_cache
 from itertools import pairwise
 from math import gcd
 
-from ingot.hlo.dim import Atom, Dim, never_negative, symbols_of
+from ingot.hlo.dim import Atom, Dim, ceil_div, never_negative, symbols_of
 from ingot.support.records import record
 
 MOST_STRETCHES = 8
@@ -191,7 +191,7 @@ def cover(offsets: tuple[int, ...], most: int) -> Cover | None:
     least = min(offsets)
     reach = max(offsets) - least + 1
     length = min(1 << len(offsets).bit_length() - 1, 1 << reach.bit_length() - 1)
-    count = -(-reach // length)
+    count = ceil_div(reach, length)
     if length == 1 or count > most:
         return _cover_of_stretches(offsets)
     parts = tuple(divmod(offset - least, length) for offset in offsets)

@@ -8,7 +8,7 @@ same are one piece.
 Positions of a piece are counted from its beginning, where more is known of its indices. Padding
 shifts them by the padding before: `x[floordiv(i-3,2)]` where `mod(i-3,2)` is 0. Counted from the
 beginning of its piece, 3, the index is `floordiv(i,2)`: never negative, and a pattern that lanes
-know. Loads that such a mask chooses then lose it (`kernel.loop.unmask_loads`).
+know. Loads that such a mask chooses then lose it (`kernel.passes.unmask_loads`).
 
 Long runs that are only copied, by a piece or by a whole kernel (`is_copied`), are calls of the C
 library's copy: concatenations, slices and other moves of long rows.
@@ -26,10 +26,10 @@ from ingot.hlo.dim import Dim
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
-from ingot.kernel.loop.collapse import collapse
-from ingot.kernel.loop.short_rows import join_short_rows, lanes_of_rows
-from ingot.kernel.loop.split_axes import split_axes
-from ingot.kernel.loop.unmask_loads import unmask_loads
+from ingot.kernel.passes.collapse import collapse
+from ingot.kernel.passes.short_rows import join_short_rows, lanes_of_rows
+from ingot.kernel.passes.split_axes import split_axes
+from ingot.kernel.passes.unmask_loads import unmask_loads
 from ingot.kernel.rewrite import AxisSubstitution
 from ingot.kernel.schedule.gathers import Gather, GathersAhead, gathers_of_passes
 from ingot.kernel.schedule.pieces import Cut, Range, narrowed

@@ -25,8 +25,9 @@ from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, varies, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
-from ingot.kernel.loop.collapse import MOVING_OPS
+from ingot.kernel.passes.collapse import MOVING_OPS
 from ingot.kernel.rewrite import Rewriter
+from ingot.support.graphs import reachable
 from ingot.support.records import record, replace
 
 MAX_PIECES = 8
@@ -139,14 +140,11 @@ def _around_inside(cut: Cut, most: int) -> Cut:
 
 def _masks(exprs: tuple[Expr, ...]) -> list[Expr]:
     """Return the comparisons that are not for run-time values of an index alone."""
-    seen: set[Expr] = set()
-    stack = list(exprs)
-    while stack:
-        item = stack.pop()
-        if item not in seen:
-            seen.add(item)
-            stack += item.args if item.op != "load" else item.args[: item.payload.masked]
-    return [item for item in seen if item.op == "compare"]
+
+    def args(item: Expr) -> tuple[Expr, ...]:
+        return item.args if item.op != "load" else item.args[: item.payload.masked]
+
+    return [item for item in reachable(exprs, args) if item.op == "compare"]
 
 
 def _positions(comparisons: list[Expr], axis: Axis) -> tuple[int | Dim, ...]:
@@ -234,13 +232,13 @@ class RangeSimplifier(Rewriter):
 
     def is_true(self, mask: Expr) -> bool | None:
         """Return whether a mask holds everywhere in the ranges, None if only partly."""
-        return _truth(self.expr(mask))
+        return _known_value(self.expr(mask))
 
     def stores(self, old: tuple[Store, ...]) -> tuple[Store, ...]:
         """Return the stores that are made; where a mask holds there is none."""
         found: list[Store] = []
         for store in super().stores(old):
-            known = None if store.mask is None else _truth(store.mask)
+            known = None if store.mask is None else _known_value(store.mask)
             if known is not False:
                 found.append(replace(store, mask=None) if known else store)
         return tuple(found)
@@ -255,11 +253,11 @@ class RangeSimplifier(Rewriter):
             found = _junction(args, is_and=item.op == "and")
             return super().node(item, args) if found is None else found
         elif item.op == "select":
-            known = _truth(args[0])
+            known = _known_value(args[0])
             if known is not None:
                 return args[1] if known else args[2]
         elif item.op == "load" and item.payload.masked:
-            known = _truth(args[0])
+            known = _known_value(args[0])
             if known is not None:
                 return ex.unmasked(item, args) if known else ex.scalar(0, item.dtype)
         return super().node(item, args)
@@ -305,8 +303,8 @@ def _linear(index: int | Dim) -> tuple[tuple[tuple[str, int], ...], int | Dim] |
 
 
 @cache
-def _known(truth: bool) -> Expr:
-    return ex.constant(np.bool_(truth))
+def _known(value: bool) -> Expr:
+    return ex.constant(np.bool_(value))
 
 
 def comparison_of_range(direction: str, low: int | Dim, high: int | Dim) -> bool | None:
@@ -330,7 +328,7 @@ def comparison_of_range(direction: str, low: int | Dim, high: int | Dim) -> bool
     )
 
 
-def _truth(value: Expr) -> bool | None:
+def _known_value(value: Expr) -> bool | None:
     if value.op != "constant":
         return None
     return value is _known(True) or (value is not _known(False) and bool(value.payload.value))
@@ -339,7 +337,7 @@ def _truth(value: Expr) -> bool | None:
 def _junction(args: tuple[Expr, ...], *, is_and: bool) -> Expr | None:
     """Return a conjunction or disjunction of predicates, one of which is known, else None."""
     for known, other in (args, args[::-1]):
-        truth = _truth(known) if known.dtype.name == "pred" else None
-        if truth is not None:
-            return other if truth is is_and else known
+        value = _known_value(known) if known.dtype.name == "pred" else None
+        if value is not None:
+            return other if value is is_and else known
     return None

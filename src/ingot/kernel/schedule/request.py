@@ -13,7 +13,7 @@ from functools import cached_property
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.loop.short_rows import lanes_of_rows
+from ingot.kernel.passes.short_rows import lanes_of_rows
 from ingot.kernel.schedule.gathers import GathersAhead, gathers_ahead, lanes_loaded
 from ingot.kernel.schedule.lane_counts import most_lanes, pass_lanes, widest_in_memory
 from ingot.kernel.schedule.loop_schedule import Effort
@@ -31,7 +31,7 @@ from ingot.kernel.schedule.work import (
 from ingot.llvm.machine_model import Vectors
 from ingot.support.records import record, replace
 
-Dealt = tuple[int | Dim, int | Dim, int | Dim, int | Dim]
+Chunked = tuple[int | Dim, int | Dim, int | Dim, int | Dim]
 """Positions of a block, number of units, units per chunk, number of chunks."""
 
 
@@ -180,6 +180,6 @@ class LoopRequest:
             return self.units((), 1)
         return self.units((self.axis,), self.block(self.axis, self.grid_lanes.lanes))
 
-    def dealt(self, units: Units) -> Dealt:
+    def chunked(self, units: Units) -> Chunked:
         """Return block, units, grain and chunks of a schedule."""
         return units.block, units.count, *chunks_of(self.kernel, units.count, units.points)

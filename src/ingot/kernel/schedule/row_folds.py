@@ -29,7 +29,7 @@ read outside of the array.
 from __future__ import annotations
 
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, round_up
 from ingot.hlo.dtype import PRED
 from ingot.kernel.expr import Expr, is_expensive, loads_of, walk
 from ingot.kernel.index_math import coefficient
@@ -170,7 +170,7 @@ def transposed_rows(kernel: LoopKernel, vectors: Vectors) -> TransposedRows | st
         longest = LONGEST_SHORT_ROW
     if not LEAST_ROW <= length <= longest:
         return f"rows do not have {LEAST_ROW} to {longest} elements"
-    width = WIDTHS[0] if length <= WIDTHS[0] else -(-length // WIDTHS[1]) * WIDTHS[1]
+    width = WIDTHS[0] if length <= WIDTHS[0] else round_up(length, WIDTHS[1])
     return TransposedRows(vectors.bits // widest, width, loads)
 
 

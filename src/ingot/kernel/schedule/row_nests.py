@@ -18,7 +18,7 @@ from ingot.hlo.dim import Dim
 from ingot.kernel.expr import is_expensive, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.loop.collapse import MOVING_OPS
+from ingot.kernel.passes.collapse import MOVING_OPS
 from ingot.kernel.schedule.lane_offsets import is_near, lane_offsets
 from ingot.kernel.schedule.loop_schedule import RowNest
 

@@ -7,7 +7,7 @@ The cut depends on sizes alone, so results do not depend on the number of thread
 from __future__ import annotations
 
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div, round_up
 from ingot.kernel.expr import Access, is_expensive, make, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
@@ -54,28 +54,39 @@ def split_of(kernel: LoopKernel, units: int | Dim, points: int, rows: int) -> Sp
     if not folds_lanes(first):
         return "its fold keeps an order"
     outer = first.axes[0].extent
-    per_step = pass_work(first) * points
-    if isinstance(per_step, int) and isinstance(outer, int):
-        if per_step * units < LARGE_SHARE or outer < 2:
-            return TOO_SMALL
-        step_work = max(1, per_step * units // outer)
-        length = max(1, share_of(per_step * units) // step_work, -(-outer // MAX_SPLITS))
-        length = -(-length // rows) * rows if rows else _aligned(length, first)
-        return SplitReduction(length, -(-outer // length), rows) if length < outer else TOO_SMALL
-    if isinstance(outer, int):
+    if not isinstance(outer, int):
+        return _of_symbolic_length(outer, first, units * points, rows)
+    work = pass_work(first) * points * units
+    if not isinstance(work, int):
         return "the work of a step is symbolic"
+    return _of_known_length(outer, first, work, rows)
+
+
+def _of_known_length(outer: int, first: Pass, work: int, rows: int) -> SplitReduction | str:
+    """Cut an outer axis by the `work` of all units."""
+    if work < LARGE_SHARE or outer < 2:
+        return TOO_SMALL
+    step_work = max(1, work // outer)
+    length = max(1, share_of(work) // step_work, ceil_div(outer, MAX_SPLITS))
+    if rows:
+        length = round_up(length, rows)
+    elif len(first.axes) == 1:
+        length = round_up(length, WHOLE_LINES)
+    if length >= outer:
+        return TOO_SMALL
+    return SplitReduction(length, ceil_div(outer, length), rows)
+
+
+def _of_symbolic_length(outer: Dim, first: Pass, points: int, rows: int) -> SplitReduction:
+    """Cut an outer axis by the work of a step at all points."""
     inner = dim.product(axis.extent for axis in first.axes[1:])
-    step_work = dim.maximum(inner * weight(first.exprs) * units * points, 1)
+    step_work = dim.maximum(inner * weight(first.exprs) * points, 1)
     by_work = dim.maximum(dim.floordiv(LARGE_SHARE, step_work), 1)
-    length = dim.maximum(by_work, dim.ceil_div(outer, MAX_SPLITS))
+    length = dim.maximum(by_work, ceil_div(outer, MAX_SPLITS))
     if len(first.axes) == 1:
-        length = dim.ceil_div(length, WHOLE_LINES) * WHOLE_LINES
+        length = round_up(length, WHOLE_LINES)
     # Nothing to reduce is still one part: the last phase reads the first part's value.
-    return SplitReduction(length, dim.maximum(dim.ceil_div(outer, length), 1), rows)
-
-
-def _aligned(length: int, first: Pass) -> int:
-    return -(-length // WHOLE_LINES) * WHOLE_LINES if len(first.axes) == 1 else length
+    return SplitReduction(length, dim.maximum(ceil_div(outer, length), 1), rows)
 
 
 def runs_of(first: Pass, lanes: int, register: int) -> int:

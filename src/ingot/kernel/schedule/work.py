@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div
 from ingot.kernel.expr import Expr, is_expensive, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
@@ -38,7 +38,7 @@ def share_of(total: int | Dim) -> int:
     """Return the weighted element ops of a share of a kernel that has `total`."""
     if isinstance(total, Dim) or total <= LARGE_SHARE:
         return LARGE_SHARE
-    return min(max(-(-total // MANY_SHARES), SHARE), LARGE_SHARE)
+    return min(max(ceil_div(total, MANY_SHARES), SHARE), LARGE_SHARE)
 
 
 def block_of(extent: int | Dim, work: int, share: int, step: int) -> int:
@@ -46,8 +46,8 @@ def block_of(extent: int | Dim, work: int, share: int, step: int) -> int:
     most = max(step, share // max(work, 1) // step * step)
     if isinstance(extent, Dim) or extent <= most:
         return most
-    count = _even(-(-extent // most))
-    return -(-extent // (count * step)) * step
+    count = _even(ceil_div(extent, most))
+    return ceil_div(extent, count * step) * step
 
 
 def grain_of(units: int | Dim, work: int | Dim, share: int) -> int | Dim:
@@ -55,7 +55,7 @@ def grain_of(units: int | Dim, work: int | Dim, share: int) -> int | Dim:
     if isinstance(units, Dim) or isinstance(work, Dim):
         return dim.maximum(dim.floordiv(share, dim.maximum(work, 1)), 1)
     count = _even(-(-units * work // share))
-    return max(-(-units // max(count, 1)), 1)
+    return max(ceil_div(units, max(count, 1)), 1)
 
 
 def _even(count: int) -> int:
@@ -112,7 +112,7 @@ def chunks_of(kernel: LoopKernel, units: int | Dim, points: int) -> tuple[int | 
     if kernel.serial:
         return units, 1
     grain = grain_of(units, unit_work(kernel) * points, share(kernel))
-    return grain, dim.ceil_div(units, dim.maximum(grain, 1))
+    return grain, ceil_div(units, dim.maximum(grain, 1))
 
 
 def block_points(axis: Axis, block: int) -> int:

@@ -117,11 +117,11 @@ def schedule_sort(kernel: SortKernel) -> SortSchedule:
     """Return the schedule of a sort kernel."""
     rows, length = kernel.outer * kernel.inner, kernel.length
     least = dim.maximum(dim.floordiv(CHUNK_ELEMENTS, dim.maximum(length, 1)), 1)
-    grain = dim.maximum(dim.floordiv(rows + (MAX_CHUNKS - 1), MAX_CHUNKS), least)
+    grain = dim.maximum(dim.ceil_div(rows, MAX_CHUNKS), least)
     few = dim.floordiv(MAX_PARTS, dim.maximum(rows, 1))
     parts = dim.maximum(dim.minimum(dim.floordiv(length, PART), few), 1)
-    part = dim.floordiv(length + (parts * BLOCK - 1), parts * BLOCK) * BLOCK
-    return SortSchedule(rows, grain, dim.floordiv(rows + grain - 1, grain), parts, part)
+    part = dim.ceil_div(length, parts * BLOCK) * BLOCK
+    return SortSchedule(rows, grain, dim.ceil_div(rows, grain), parts, part)
 
 
 class SortNumbers(Struct, is_constant=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
-from ingot.hlo.dim import Dim, product
+from ingot.hlo.dim import Dim, ceil_div, product, round_up
 from ingot.hlo.opset.indexing import TopKAttributes
 from ingot.kernel.ir import TopKKernel
 from ingot.kernel.loop.build import buffers_of
@@ -90,16 +90,16 @@ def build_topk_kernel(fused: Computation) -> TopKKernel:
 def schedule_topk(kernel: TopKKernel) -> TopKSchedule:
     """Return the schedule of a selection."""
     room = max(2 * kernel.k, LEAST_ROOM)
-    area = -(-(room + 2 * BLOCK) // 8) * 8
+    area = round_up(room + 2 * BLOCK, 8)
     part = max(PART, 4 * room)
     rows, length = kernel.rows, kernel.length
     is_few = isinstance(rows, int) and rows < FEW_ROWS
     if is_few and isinstance(length, int) and length >= 2 * part:
-        return TopKSchedule(room, area, 1, rows, part, -(-length // part))
+        return TopKSchedule(room, area, 1, rows, part, ceil_div(length, part))
     least = dim.maximum(dim.floordiv(CHUNK_ELEMENTS, dim.maximum(length, 1)), 1)
-    grain = dim.maximum(dim.floordiv(rows + (MAX_CHUNKS - 1), MAX_CHUNKS), least)
-    chunks = dim.floordiv(rows + grain - 1, grain)
+    grain = dim.maximum(ceil_div(rows, MAX_CHUNKS), least)
+    chunks = ceil_div(rows, grain)
     if isinstance(length, int) and length <= ROUND_ROW and kernel.k * length <= ROUND_WORK:
-        area = max(area, -(-length // BLOCK) * BLOCK)
+        area = max(area, round_up(length, BLOCK))
         return TopKSchedule(room, area, grain, chunks, 0, 1, in_rounds=True)
     return TopKSchedule(room, area, grain, chunks, 0, 1)

@@ -20,7 +20,7 @@ from ingot.analysis.liveness import Liveness, call_levels
 from ingot.artifact.abi import DATA_ALIGNMENT, MAX_BUFFER_BYTES
 from ingot.hlo import dim
 from ingot.hlo.computation import Computation
-from ingot.hlo.dim import Dim, bound
+from ingot.hlo.dim import Dim, bound, round_up
 from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
@@ -86,7 +86,7 @@ class _ConstantBlock:
         if found is None:
             found = self.end
             self.offsets[literal] = found
-            self.end += -(-literal.value.nbytes // DATA_ALIGNMENT) * DATA_ALIGNMENT
+            self.end += round_up(literal.value.nbytes, DATA_ALIGNMENT)
         return found
 
 

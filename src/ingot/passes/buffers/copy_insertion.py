@@ -34,6 +34,7 @@ from ingot.passes.buffers.coalesce import Classes, join_edges
 from ingot.passes.buffers.flatten import FLAT, SPLIT
 from ingot.passes.schedule.scheduler import SCHEDULED
 from ingot.support.diagnostics import InternalError
+from ingot.support.graphs import needs_first
 from ingot.support.records import fresh, mutable, record
 
 COPIES = "copies-inserted"
@@ -344,18 +345,14 @@ def _with_after(instructions: Iterable[Instruction], edits: _Edits) -> Iterator[
 
 def _holders(root: Instruction, moved: set[Instruction]) -> list[Instruction]:
     """Return the tuples at the root that hold `moved`, inner ones first."""
+
+    def elements(item: Instruction) -> tuple[Instruction, ...]:
+        return item.operands if item.opcode == "tuple" else ()
+
     holds: dict[Instruction, bool] = {}
-    stack = [root]
-    while stack:
-        item = stack[-1]
-        waiting = [] if item.opcode != "tuple" else [o for o in item.operands if o not in holds]
-        if waiting:
-            stack.extend(reversed(waiting))
-            continue
-        stack.pop()
-        if item not in holds:
-            inner = item.opcode == "tuple" and any(holds[operand] for operand in item.operands)
-            holds[item] = inner or (item.opcode != "tuple" and item in moved)
+    for item in needs_first([root], elements):
+        inner = elements(item)
+        holds[item] = any(holds[one] for one in inner) if inner else item in moved
     return [item for item, held in holds.items() if held and item.opcode == "tuple"]
 
 

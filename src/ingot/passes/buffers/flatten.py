@@ -10,7 +10,7 @@ Splitting: a fusion that updates a parameter and also reads other elements of it
 it. If it gets the operand twice, one parameter is only updated and the other only read; copy
 insertion then sees both uses and copies once.
 
-Invariant: afterwards every fused update of a parameter is in place (`in_place_operands`).
+Invariant: afterwards every fused update of a parameter is in place (`analysis.in_place`).
 
 Source: xla/service/flatten_call_graph.cc.
 """

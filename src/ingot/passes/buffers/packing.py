@@ -25,7 +25,7 @@ import numpy as np
 
 from ingot.artifact.abi import DATA_ALIGNMENT
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, round_up
 from ingot.support.records import mutable, record
 
 
@@ -50,7 +50,7 @@ def aligned(size: int | Dim) -> int | Dim:
     """Return `size` rounded up to the alignment."""
     if dim.known_multiple_of(size, DATA_ALIGNMENT):
         return size
-    return dim.floordiv(size + (DATA_ALIGNMENT - 1), DATA_ALIGNMENT) * DATA_ALIGNMENT
+    return round_up(size, DATA_ALIGNMENT)
 
 
 def pack(items: Sequence[Item]) -> Packed:
@@ -75,7 +75,7 @@ def _pack_static(items: Sequence[Item], numbers: list[int], offsets: list[int | 
     order = sorted(numbers, key=lambda n: (-_static(items[n]), items[n].first, n))
     placed = _Placed(len(order))
     for number in order:
-        size = -(-_static(items[number]) // DATA_ALIGNMENT) * DATA_ALIGNMENT
+        size = round_up(_static(items[number]), DATA_ALIGNMENT)
         if size:
             offsets[number] = placed.place(items[number].first, items[number].last, size)
     return placed.end

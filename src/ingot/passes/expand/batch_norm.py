@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from ingot.hlo import dim
 from ingot.hlo.builder import Builder, scalar_computation
-from ingot.hlo.dtype import F32
+from ingot.hlo.dtype import wider
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.op_pass import expander
@@ -27,8 +27,7 @@ class _Parts:
     def __init__(self, op: Instruction, build: Builder, module: Module) -> None:
         self.build = build
         self.module = module
-        element = op.operands[0].shape.dtype
-        self.element = F32 if element.bits < 32 else element
+        self.element = wider(op.operands[0].shape.dtype)
         self.operands = [build.convert_to(operand, self.element) for operand in op.operands]
         self.shape: Shape = self.operands[0].shape
         self.feature: int = op.attributes.feature_index

@@ -20,11 +20,11 @@ STATIC_SHAPES = Pipeline(
             "expand.batch_norm.batch_norm_expander",
             "batch-norm-training batch-norm-inference batch-norm-grad",
         ),
-        late("dynamic-boundary", "expand.dynamic_boundary.DynamicBoundary", BOUNDED),
+        late("dynamic-boundary", "expand.dynamic.boundary.DynamicBoundary", BOUNDED),
         late("call-meanings", "expand.custom_call_expander.call_meanings", "custom-call"),
         late(
             "dynamic_padder",
-            "expand.dynamic_padder.DynamicPadder",
+            "expand.dynamic.padder.DynamicPadder",
             f"{BOUNDED} dynamic-reshape set-dimension-size",
         ),
     ),
@@ -33,7 +33,7 @@ STATIC_SHAPES = Pipeline(
 
 STAGED_SHAPES = Pipeline(
     "staged-shapes",
-    (late("exact-boundary", "expand.dynamic_boundary.ExactBoundary", BOUNDED), STATIC_SHAPES),
+    (late("exact-boundary", "expand.dynamic.boundary.ExactBoundary", BOUNDED), STATIC_SHAPES),
 )
 """The same for a program that computes sizes anyway: it computes those of its results too."""
 

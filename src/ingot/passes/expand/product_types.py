@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from ingot.analysis.direct_convolution import is_driven_in_f32
 from ingot.hlo.builder import Builder
-from ingot.hlo.dtype import C128, F32, F64, DType
+from ingot.hlo.dtype import F32, REAL_OF, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait, opcodes
@@ -47,7 +47,7 @@ def _complex_part(operand: Instruction, result: DType, build: Builder) -> Instru
     element = operand.shape.dtype
     if not result.is_complex or element.is_complex or element.is_float:
         return operand
-    return build.convert_to(operand, F64 if result is C128 else F32)
+    return build.convert_to(operand, REAL_OF[result])
 
 
 @expander("change-op-data-type", "convolution")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from ingot.hlo.builder import Builder, scalar_computation
 from ingot.hlo.computation import Computation
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.dtype import S32, S64, DType, wider
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
@@ -147,7 +147,7 @@ def _tile_rows(extent: int | Dim, groups: int | Dim, sums: bool) -> int:
         return _MOST_ROWS
     quarters = _SHARE_OF_FACTORS if sums else _SHARE_OF_ROWS
     wanted = max(-(-quarters * extent // (4 * groups)), _LEAST_ROWS)
-    return min(extent, most if sums and wanted > most else -(-wanted // -(-wanted // most)))
+    return min(extent, most if sums and wanted > most else ceil_div(wanted, ceil_div(wanted, most)))
 
 
 def _ranges(
@@ -307,7 +307,7 @@ def _tile_sizes(rows: int, is_known: bool) -> list[int]:
     """Return the rows that tiles may have, ascending: equal steps, or halves of unknown rows."""
     if not is_known:
         return [rows >> shift for shift in reversed(range(_MOST_SIZES))]
-    step = max(-(-rows // _MOST_SIZES), _LEAST_ROWS)
+    step = max(ceil_div(rows, _MOST_SIZES), _LEAST_ROWS)
     return [*range(step, rows, step), rows]
 
 

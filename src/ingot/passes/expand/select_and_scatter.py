@@ -19,7 +19,7 @@ from math import prod
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.dim import product as product_of
 from ingot.hlo.dtype import S32, S64, DType
 from ingot.hlo.instruction import Instruction
@@ -83,7 +83,7 @@ class _Expansion:
 
     def _holders(self) -> tuple[int, ...]:
         """Return how many windows may hold an element, along each dimension."""
-        return tuple(-(-_extent(one) // one.stride) for one in self.window)
+        return tuple(ceil_div(_extent(one), one.stride) for one in self.window)
 
     def _windowed(self) -> tuple[int, ...]:
         """Return the dimensions along which the window moves at all."""
@@ -217,4 +217,4 @@ def _extent(one: WindowDimension) -> int:
 
 def _rounded_up(size: int | Dim, step: int) -> int | Dim:
     """Return how many steps reach over a size."""
-    return size if step == 1 else -(-size // step)
+    return size if step == 1 else ceil_div(size, step)

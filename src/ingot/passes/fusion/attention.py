@@ -26,9 +26,10 @@ from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.fusion.fusion import controlled_computations
 from ingot.passes.fusion.groups import Decision, Group, Grouping, GroupKind
-from ingot.passes.fusion.legality import CONTRACTIONS
 from ingot.passes.fusion.outline import outline
+from ingot.passes.fusion.products import CONTRACTIONS
 from ingot.passes.fusion.recompute import is_cheap_to_recompute, moves_last
+from ingot.support.graphs import reachable
 from ingot.support.records import record
 
 MIN_QUERIES, MIN_KEYS = 32, 96
@@ -195,20 +196,13 @@ def _waits_for_itself(
     computation: Computation, roots: Iterable[Instruction], members: dict[Instruction, None]
 ) -> bool:
     """Whether the kernel would read a value computed from one of its further results."""
-    stack = [user for root in roots for user in root.users if user not in members]
-    if not stack:
+    outside = [user for root in roots for user in root.users if user not in members]
+    if not outside:
         return False
     order = {item: number for number, item in enumerate(computation.post_order())}
     last = max(order[item] for item in members)
-    seen: set[Instruction] = set()
-    while stack:
-        item = stack.pop()
-        if item in members:
-            return True
-        if item not in seen and order[item] < last:
-            seen.add(item)
-            stack.extend(item.users)
-    return False
+    behind = reachable(outside, lambda item: item.users if order[item] < last else ())
+    return any(item in members for item in behind)
 
 
 def _behind(dot: Instruction, members: dict[Instruction, None]) -> Instruction:

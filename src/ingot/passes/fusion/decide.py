@@ -28,16 +28,14 @@ from ingot.hlo.opset.reduction import ReduceAttributes
 from ingot.passes.fusion.groups import Decision, Group, Grouping, GroupKind
 from ingot.passes.fusion.legality import (
     ALONE,
-    CONTRACTIONS,
     IN_PLACE,
-    REDUCTIONS,
     is_full,
     is_fusible,
-    is_way_into,
     reads_from_memory,
     why_not_each,
     why_not_output,
 )
+from ingot.passes.fusion.products import CONTRACTIONS, REDUCTIONS, is_way_into
 from ingot.passes.fusion.recompute import (
     LITERALS,
     MAX_RECOMPUTED,

@@ -8,7 +8,7 @@ scalar computations stay as they are. Decisions are remarks of the context
 Before it, a concatenation of thousands of operands becomes a tree of narrow ones. A kernel searches
 for each element the operand that it lies in, so with many operands its run time and LLVM's time
 grow with the square of their number. In the tree each part has few operands, and is a kernel of its
-own: `why_not` of the fusion's legality does not join parts.
+own: `legality` (`why_not_each`) does not join parts.
 
 Example:
     >>> from ingot.hlo.builder import Builder
@@ -35,6 +35,7 @@ from ingot.passes.fusion.decide import alone, decide
 from ingot.passes.fusion.groups import Decision
 from ingot.passes.fusion.legality import MAX_PARTS
 from ingot.passes.fusion.outline import outline, stored_products
+from ingot.support.graphs import reachable
 from ingot.support.records import record
 
 CONTROL = ops_with(RegionKind.BRANCH, RegionKind.CALL)
@@ -42,13 +43,13 @@ CONTROL = ops_with(RegionKind.BRANCH, RegionKind.CALL)
 
 def controlled_computations(module: Module) -> list[Computation]:
     """Return the computations that run instructions one by one, callees first."""
-    seen, stack = {module.entry}, [module.entry]
-    while stack:
-        calls = stack.pop().calls_and_effects
-        called = [c for i in calls if i.opcode in CONTROL for c in i.called_computations]
-        stack.extend(c for c in called if c not in seen)
-        seen.update(called)
-    return [computation for computation in module.post_order() if computation in seen]
+
+    def called(computation: Computation) -> list[Computation]:
+        control = [one for one in computation.calls_and_effects if one.opcode in CONTROL]
+        return [inner for one in control for inner in one.called_computations]
+
+    controlled = set(reachable([module.entry], called))
+    return [computation for computation in module.post_order() if computation in controlled]
 
 
 @record

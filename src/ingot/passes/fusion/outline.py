@@ -13,6 +13,7 @@ its own type therefore rounds it in every kernel.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation, comes_before
@@ -23,6 +24,7 @@ from ingot.hlo.opset.elementwise import ReducePrecisionAttributes
 from ingot.hlo.opset.structural import FusionAttributes, IndexAttributes
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
 from ingot.support.diagnostics import VerifyError
+from ingot.support.graphs import reachable
 
 _NAMES = {
     GroupKind.LOOP: "loop_fusion",
@@ -167,14 +169,15 @@ def stored_products(groups: Iterable[Group]) -> set[Instruction]:
     """Return the products of floats whose elements are results, in whichever order."""
     found: set[Instruction] = set()
     for group in groups:
-        stack = list(group.roots)
-        while stack:
-            value = stack.pop()
-            if value.opcode in _MOVES and value in group.members:
-                stack.extend(value.operands)
-            elif value.opcode == "multiply" and value.shape.dtype in _OWN_PRECISION:
+        for value in reachable(group.roots, partial(_moved, group)):
+            if value.opcode == "multiply" and value.shape.dtype in _OWN_PRECISION:
                 found.add(value)
     return found
+
+
+def _moved(group: Group, value: Instruction) -> tuple[Instruction, ...]:
+    """Return the operands of a member of a kernel that only moves them."""
+    return value.operands if value.opcode in _MOVES and value in group.members else ()
 
 
 def may_be_added(product: Instruction, members: Collection[Instruction]) -> bool:

@@ -20,6 +20,7 @@ from ingot.hlo.interfaces import FusionClass, RegionKind, Trait, ops_with
 from ingot.hlo.opset.indexing import GatherAttributes
 from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.passes.fusion.groups import Group
+from ingot.support.graphs import reachable
 
 MAX_RECOMPUTED = 12
 """Operations per element that are cheaper than writing a value and reading it again."""
@@ -115,15 +116,8 @@ def reads_what_is_there(producer: Instruction) -> bool:
 def _cone(
     producer: Instruction, follows: Callable[[Instruction, Instruction], bool]
 ) -> Iterator[Instruction]:
-    """Yield `producer` and the operands that computing it computes too, as `follows` says."""
-    seen, stack = {producer}, [producer]
-    while stack:
-        item = stack.pop()
-        yield item
-        for operand in item.operands:
-            if operand not in seen and follows(operand, producer):
-                seen.add(operand)
-                stack.append(operand)
+    """Return `producer` and the operands that computing it computes too, as `follows` says."""
+    return reachable([producer], lambda item: [o for o in item.operands if follows(o, producer)])
 
 
 def _is_in_memory(item: Instruction, cone: set[Instruction]) -> bool:
@@ -298,18 +292,16 @@ def is_spread(group: Group, producer: Instruction) -> bool:
         return False
     if group.grid in (None, axes) and _follows_reduction(producer):
         return False
-    seen, stack = {producer}, [producer]
-    while stack:
-        for user in _users_in(group, stack.pop()):
-            frame = group.frames.frames.get(user)
-            if frame is None or user in seen:
-                continue
-            seen.add(user)
-            times = dim.product(extents[axis] for axis in grid_of(frame) - axes)
-            if not isinstance(times, int) or times >= LEAST_TIMES:
-                return True
-            stack.append(user)
-    return False
+    frames = group.frames.frames
+
+    def readers(item: Instruction) -> list[Instruction]:
+        return [user for user in _users_in(group, item) if frames.get(user) is not None]
+
+    def is_read_often(reader: Instruction) -> bool:
+        times = dim.product(extents[axis] for axis in grid_of(frames[reader] or ()) - axes)
+        return not isinstance(times, int) or times >= LEAST_TIMES
+
+    return any(map(is_read_often, reachable(readers(producer), readers)))
 
 
 def _follows_reduction(producer: Instruction) -> bool:

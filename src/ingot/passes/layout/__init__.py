@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layouts: made explicit where they are visible, at custom calls."""
+"""Layouts: made explicit where they are visible, at custom calls (`custom_call_layouts`)."""

@@ -47,7 +47,7 @@ from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.hlo.rewrite.op_pass import OpPass
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.expand.dynamic_boundary import reopen
+from ingot.passes.expand.dynamic.boundary import reopen
 from ingot.passes.fusion.recompute import LITERALS
 from ingot.semantics.assertions import is_assertion
 from ingot.semantics.buffer_donation import drop_unequal_aliases

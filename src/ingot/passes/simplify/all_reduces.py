@@ -37,8 +37,8 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.passes.simplify.while_rows import trips_of
-from ingot.passes.simplify.while_state import (
+from ingot.passes.simplify.while_loops.rows import trips_of
+from ingot.passes.simplify.while_loops.state import (
     MOVES,
     LoopPass,
     added_to,

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.hlo.builder import Builder
-from ingot.hlo.computation import Computation
+from ingot.hlo.computation import Computation, reached
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, Trait, ops_with
@@ -27,7 +27,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.inline import called_by, from_callers, inline, inline_all
+from ingot.passes.simplify.inline import called_by, inline, inline_all
 from ingot.support.records import record, replace
 
 
@@ -54,7 +54,7 @@ class MapInliner(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """Inline in every reachable computation."""
         changed = False
-        for computation in from_callers(module):
+        for computation in reached(module.entry):
             work = [i for i in computation.calls_and_effects if i.opcode == "map"]
             while work:
                 mapping = work.pop()

@@ -12,6 +12,7 @@ xla/service/hlo_computation_deduplicator.cc.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from operator import attrgetter
 
 from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
@@ -20,6 +21,7 @@ from ingot.hlo.module import Module, retarget
 from ingot.hlo.rewrite.fingerprint import Representatives
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.semantics.assertions import always_holds
+from ingot.support.graphs import reachable
 from ingot.support.records import record
 
 
@@ -49,19 +51,12 @@ def live_instructions(
 
     A control dependency alone keeps no instruction alive.
     """
-    live: set[Instruction] = set()
-    stack = [
-        i
-        for i in computation.calls_and_effects
-        if has_side_effect(i, effects) and not always_holds(i)
+    needed = [
+        one
+        for one in computation.calls_and_effects
+        if has_side_effect(one, effects) and not always_holds(one)
     ]
-    stack.append(computation.root)
-    while stack:
-        item = stack.pop()
-        if item not in live:
-            live.add(item)
-            stack.extend(item.operands)
-    return live
+    return set(reachable([*needed, computation.root], attrgetter("operands")))
 
 
 def _clean(computation: Computation, effects: dict[Computation, bool]) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ingot.hlo.computation import Computation, has_side_effect
+from ingot.hlo.computation import Computation, has_side_effect, reached
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.passes.simplify.unfolding import unfolding
@@ -57,7 +57,7 @@ def inline_all(module: Module, choose: Choice) -> bool:
         return None if op.opcode == "call" and found.stays(op) else choose(op)
 
     changed = False
-    for computation in from_callers(module):
+    for computation in reached(module.entry):
         changed = _inline_in(computation, chosen) or changed
     return changed
 
@@ -108,17 +108,6 @@ def _value(
     value = values.get(value, value)
     values.update(dict.fromkeys(path, value))
     return value
-
-
-def from_callers(module: Module) -> Iterator[Computation]:
-    """Yield the entry, then the computations that the yielded ones call by then, each once."""
-    seen, pending = {module.entry}, [module.entry]
-    while pending:
-        computation = pending.pop()
-        yield computation
-        called = [inner for inner in computation.callees() if inner not in seen]
-        seen.update(called)
-        pending.extend(reversed(called))
 
 
 def copy_into(

@@ -25,7 +25,9 @@ _ZERO_SIZED = late(
 _CALLS = late("call-inliner", "simplify.calls.CallInliner", "call", ensures="flat-calls")
 _ALL_REDUCES = late("all-reduce-combiner", "simplify.all_reduces.AllReduceCombiner", "all-reduce")
 _TRIP_COUNTS = late(
-    "while-loop-trip-count-annotator", "simplify.trip_count.WhileLoopTripCountAnnotator", "while"
+    "while-loop-trip-count-annotator",
+    "simplify.while_loops.trip_count.WhileLoopTripCountAnnotator",
+    "while",
 )
 _SORTS = late("simplify-sorts", "simplify.sorts.SortSimplifier", "sort")
 
@@ -40,16 +42,20 @@ FIXED_POINT = FixedPoint(
         ConstantFolding(),
         late("simplify-conditional", "simplify.calls.ConditionalSimplifier", "conditional"),
         _SORTS,
-        late("simplify-while-loops", "simplify.while_loops.WhileLoopSimplifier", "while"),
-        late("while-loop-stack-motion", "simplify.while_stacks.WhileLoopStackMotion", "while"),
+        late(
+            "simplify-while-loops", "simplify.while_loops.simplifier.WhileLoopSimplifier", "while"
+        ),
+        late(
+            "while-loop-stack-motion", "simplify.while_loops.stacks.WhileLoopStackMotion", "while"
+        ),
         late(
             "while-loop-constant-sinking",
-            "simplify.while_invariants.WhileLoopConstantSinking",
+            "simplify.while_loops.invariants.WhileLoopConstantSinking",
             "while",
         ),
         late(
             "while-loop-invariant-code-motion",
-            "simplify.while_invariants.WhileLoopInvariantCodeMotion",
+            "simplify.while_loops.invariants.WhileLoopInvariantCodeMotion",
             "while",
         ),
         late(
@@ -58,7 +64,11 @@ FIXED_POINT = FixedPoint(
             "while",
         ),
         late("all-reduce-code-motion", "simplify.all_reduces.AllReduceCodeMotion", "all-reduce"),
-        late("while-loop-dot-code-motion", "simplify.while_dots.WhileLoopDotCodeMotion", "while"),
+        late(
+            "while-loop-dot-code-motion",
+            "simplify.while_loops.dots.WhileLoopDotCodeMotion",
+            "while",
+        ),
         DeadCodeElimination(),
     ),
 )
@@ -102,34 +112,49 @@ EXPANSION = Pipeline(
 DOTS = FixedPoint(
     "dot-simplification",
     (
-        late("dot-strength-reduction", "simplify.dots.DotStrengthReduction", "dot"),
+        late(
+            "dot-strength-reduction", "simplify.dots.strength_reduction.DotStrengthReduction", "dot"
+        ),
         late("pair-reductions", "simplify.pair_reductions.pair_reductions", "reduce"),
         late("separable-windows", "simplify.pair_reductions.SeparableWindows", "reduce-window"),
-        late("dot-canonicalizer", "simplify.dots.DotCanonicalizer", "dot", ensures="native-dots"),
         late(
-            "while-loop-product-layout", "simplify.while_invariants.WhileLoopProductLayout", "while"
+            "dot-canonicalizer",
+            "simplify.dots.canonicalizer.DotCanonicalizer",
+            "dot",
+            ensures="native-dots",
+        ),
+        late(
+            "while-loop-product-layout",
+            "simplify.while_loops.invariants.WhileLoopProductLayout",
+            "while",
         ),
         late(
             "convolution-filter-slicer",
-            "simplify.convolution_operands.convolution_filter_slicer",
+            "simplify.convolutions.operands.convolution_filter_slicer",
             "convolution",
         ),
         late(
             "conv-operand-swapper",
-            "simplify.convolution_operands.conv_operand_swapper",
+            "simplify.convolutions.operands.conv_operand_swapper",
             "convolution",
         ),
-        late("convolution-phases", "simplify.convolution_phases.convolution_phases", "convolution"),
-        late("convolution-taps", "simplify.convolution_taps.convolution_taps", "convolution"),
-        late("depthwise-strips", "simplify.depthwise_strips.depthwise_strips", "convolution"),
+        late(
+            "convolution-phases", "simplify.convolutions.phases.convolution_phases", "convolution"
+        ),
+        late("convolution-taps", "simplify.convolutions.taps.convolution_taps", "convolution"),
+        late(
+            "depthwise-strips",
+            "simplify.convolutions.depthwise_strips.depthwise_strips",
+            "convolution",
+        ),
         late(
             "grouped-filter-gradients",
-            "simplify.grouped_filter_gradients.grouped_filter_gradients",
+            "simplify.convolutions.grouped_filter_gradients.grouped_filter_gradients",
             "convolution",
         ),
         late(
             "convolution-canonicalizer",
-            "simplify.convolutions.ConvolutionCanonicalizer",
+            "simplify.convolutions.canonicalizer.ConvolutionCanonicalizer",
             "convolution",
             ensures="native-convolutions",
         ),

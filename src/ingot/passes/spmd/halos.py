@@ -15,6 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from ingot.hlo.dim import ceil_div
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opset.contraction import ConvolutionAttributes
 from ingot.hlo.window import WindowDimension
@@ -167,7 +168,7 @@ def _halo(op: Instruction, along: _Dimension, given: Sharding) -> _Halo | None:
     column = given.column(along.operand)
     size, count = op.operands[0].shape.static_dims[along.operand], count_of(column)
     dilation = one.base_dilation
-    before = -(-one.low // dilation)
+    before = ceil_div(one.low, dilation)
     after = ((one.size - 1) * one.window_dilation + dilation - one.stride - one.low) // dilation
     fits = op.shape.dims[along.result] * one.stride == size * count * dilation
     fits = fits and size % one.stride == 0 and 1 in (one.stride, dilation)

@@ -19,6 +19,7 @@ from itertools import groupby
 
 import numpy as np
 
+from ingot.hlo.dim import ceil_div
 from ingot.hlo.dtype import PRED
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pattern import splat_of
@@ -163,7 +164,7 @@ class _Mover:
         """
         given = self.resharder.sources.get(run.source)
         part = given[0].shape.static_dims[self.axis] if given is not None else 0
-        for target in range(at // size, -(-(at + run.size) // size)):
+        for target in range(at // size, ceil_div(at + run.size, size)):
             first = max(target * size - at, 0)
             limit = min((target + 1) * size - at, run.size)
             while first < limit:
@@ -174,7 +175,7 @@ class _Mover:
                     left = (
                         (source + 1) * part - begin if run.step > 0 else begin - source * part + 1
                     )
-                    count = min(count, -(-left // abs(run.step)))
+                    count = min(count, ceil_div(left, abs(run.step)))
                     begin -= source * part
                 lowest = begin + min(run.step, 0) * (count - 1)
                 yield target, _Transfer(source, lowest, count, at + first - target * size)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
 
+from ingot.hlo.dim import ceil_div, round_up
 from ingot.hlo.instruction import Instruction
 from ingot.support.records import record, replace
 
@@ -122,10 +123,10 @@ def cut(runs: Iterable[Run], begin: int, limit: int, step: int = 1) -> Runs:
     found: list[Run] = []
     at = 0
     for run in runs:
-        first = max(begin, begin + -(-(at - begin) // step) * step)
+        first = max(begin, begin + round_up(at - begin, step))
         last = min(limit, at + run.size)
         if first < last:
-            found.append(run.part(first - at, step, -(-(last - first) // step)))
+            found.append(run.part(first - at, step, ceil_div(last - first, step)))
         at += run.size
     return tuple(found)
 

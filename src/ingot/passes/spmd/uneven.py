@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ingot.hlo.computation import Computation
+from ingot.hlo.dim import round_up
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
@@ -275,7 +276,7 @@ def _padded_size(size: int, source: int, tiles: int) -> int:
     """
     if size <= source < size + source // _MOST_PADDING:
         return source
-    return -(-size // tiles) * tiles
+    return round_up(size, tiles)
 
 
 def _is_resized(op: Instruction, factors: Factors, factor: int) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import F32, F64
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.operand_order import operands_behind
 from ingot.passes.spmd.division import (
     Annotations,
     Division,
@@ -93,17 +94,9 @@ class Values:
         """Return the subgroups of a value, which follow from its operands'."""
         if self.all_subgroups or not self._subgroups:
             return self.all_subgroups
-        pending = [value]
-        while pending:
-            item = pending[-1]
-            missing = [o for o in item.operands if o not in self._subgroups]
-            if missing and item not in self._subgroups:
-                pending += missing
-                continue
-            if item not in self._subgroups:
-                known = [self._subgroups[o] for o in item.operands if self._subgroups[o]]
-                self._subgroups[item] = max(known, key=count_of) if known else ()
-            pending.pop()
+        for item in operands_behind([value], self._subgroups):
+            known = [self._subgroups[o] for o in item.operands if self._subgroups[o]]
+            self._subgroups[item] = max(known, key=count_of) if known else ()
         return self._subgroups[value]
 
     def division(self, op: Instruction, annotated: Annotations = ()) -> Division | None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention as LLVM functions: units of query rows, their softmax, a check of values."""
+"""Attention as LLVM functions: `kernel` walks units of query rows, `rows` is their softmax."""

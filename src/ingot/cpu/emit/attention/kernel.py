@@ -130,9 +130,9 @@ class UnitEmitter:
         names[kernel.batch.name] = 0 if kernel.batch.extent == 1 else f.idiv(unit, blocks)
         m = Span.of_block(f, kernel.m.name, f.irem(unit, blocks), rows, m_extent)
         columns = self.schedule.columns
-        form = Panels(columns, self.schedule.depth, self.schedule.transposes_queries)
+        panels = Panels(columns, self.schedule.depth, self.schedule.transposes_queries)
         k = Span(kernel.k.name, 0, kernel.k.known_extent)
-        self.packer.panels(kernel.lhs, self.queries, m, k, form)
+        self.packer.panels(kernel.lhs, self.queries, m, k, panels)
         self.rows.open()
         if not self.schedule.bounds:
             self._keys(m, 0, n_extent)

@@ -20,9 +20,9 @@ from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.values import combine
 from ingot.hlo.dtype import DType
 from ingot.kernel.attention.schedule import AttentionSchedule
-from ingot.kernel.contraction.product_blocks import SQUARE
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import AttentionKernel, Combiner, Store
+from ingot.kernel.product.blocks import SQUARE
 from ingot.llvm import types as lt
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import vector
@@ -134,9 +134,9 @@ class Rows:
 
     def softmax(self, m: Span, n: Span) -> None:
         """Emit the scores and powers of a block of keys."""
-        form = Panels(self.schedule.rows, n.count, is_transposed=True)
+        panels = Panels(self.schedule.rows, n.count, is_transposed=True)
         for item, buffer in self.masks.items():
-            self.packer.panels(item, buffer, m, n, form)
+            self.packer.panels(item, buffer, m, n, panels)
         self.f.for_range(m.count, lambda first: self._softmax(m, n, first), step=self.count)
 
     def _softmax(self, m: Span, n: Span, first: Value) -> None:

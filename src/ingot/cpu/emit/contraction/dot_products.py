@@ -23,7 +23,7 @@ from ingot.emit.values.conversions import convert
 from ingot.emit.values.types import memory_type, widen
 from ingot.hlo.dtype import DType
 from ingot.kernel.contraction.operands import has_masks
-from ingot.kernel.contraction.product_variant import BYTES_OF_WORD
+from ingot.kernel.product.variant import BYTES_OF_WORD
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.index import Index

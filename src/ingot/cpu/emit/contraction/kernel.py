@@ -313,8 +313,8 @@ class UnitEmitter:
             self.packer.rows(kernel.rhs, buffer, block.n, k, step)
             return Matrix(buffer, step, 1, step)
         is_transposed = schedule.rhs == "transposed"
-        form = Panels(schedule.columns, self.plan.depth, is_transposed)
-        self.packer.panels(kernel.rhs, buffer, block.n, k, form)
+        panels = Panels(schedule.columns, self.plan.depth, is_transposed)
+        self.packer.panels(kernel.rhs, buffer, block.n, k, panels)
         return Matrix(buffer, schedule.columns, 1, self.plan.depth)
 
     def _result(self, m: Span, n: Span, first: Value) -> Matrix:

@@ -22,6 +22,7 @@ from ingot.cpu.emit.contraction.block_function import (
 )
 from ingot.cpu.emit.contraction.words import add_words
 from ingot.emit.values.indices import IndexValue
+from ingot.hlo.dim import ceil_div
 from ingot.kernel.contraction.micro_blocks import EMBEDDING_ROWS, MicroBlock
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
@@ -384,7 +385,7 @@ class Block:
     def _step(self, carried: list[Value]) -> list[Value]:
         """Emit one step along k; addresses are carried, so that nothing multiplies in the loop."""
         f, spec = self.f, self.spec
-        groups = -(-self.rows // self.group)
+        groups = ceil_div(self.rows, self.group)
         b_row, starts, sums = carried[0], carried[1 : 1 + groups], carried[1 + groups :]
         b = self._b_vectors(b_row)
         panel: list[Value] = []

@@ -20,8 +20,8 @@ from ingot.emit.values.squares import transpose
 from ingot.emit.values.types import register_type
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dtype import PRED, DType
-from ingot.kernel.contraction.product_blocks import SQUARE
 from ingot.kernel.expr import Expr
+from ingot.kernel.product.blocks import SQUARE
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import Type, vector

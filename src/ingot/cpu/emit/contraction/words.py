@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of words: one instruction adds two or four products of neighbours to each sum.
 
-Used by `microkernel` and `dot_products`; `word_packing` makes the words. Invariant: integers are
+Used by `microkernel` and `dot_products`; `product.word_packing` makes them. Invariant: integers are
 exact, sums wrap around; each product of bf16 is added as by an fma, but a denormal counts as
 zero.
 """

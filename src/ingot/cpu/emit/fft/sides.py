@@ -246,27 +246,27 @@ class Rows:
     def load(self, tile: Tile, count: Value) -> None:
         """Bring `count` elements of all lanes into a tile."""
 
-        def many(index: IndexValue) -> None:
+        def block(index: IndexValue) -> None:
             for number, value in enumerate(self.load_block(index)):
                 tile.store(self.math.f.iadd(index, number), value)
 
         def one(index: IndexValue) -> None:
             tile.store(index, self.math.swapped(self._gather(index), self.swaps))
 
-        self._blocks(count, many, one)
+        self._blocks(count, block, one)
 
     def store(self, tile: Tile, count: Value) -> None:
         """Take `count` elements of all lanes from a tile."""
         f = self.math.f
 
-        def many(index: IndexValue) -> None:
+        def block(index: IndexValue) -> None:
             indices = [f.iadd(index, number) for number in range(self.block)]
             self.store_block(index, [tile.load(each) for each in indices])
 
         def one(index: IndexValue) -> None:
             self._scatter(index, self._scaled(tile.load(index)))
 
-        self._blocks(count, many, one)
+        self._blocks(count, block, one)
 
     def load_block(self, index: IndexValue) -> list[Complex]:
         """Return as many elements of all lanes as are transposed at once."""
@@ -327,12 +327,12 @@ class Rows:
     def _blocks(
         self,
         count: Value,
-        many: Callable[[IndexValue], None],
+        block: Callable[[IndexValue], None],
         one: Callable[[IndexValue], None],
     ) -> None:
         f = self.math.f
         whole = f.isub(count, f.irem(count, self.block))
-        f.for_range(whole, many, step=self.block)
+        f.for_range(whole, block, step=self.block)
         f.for_range(count, one, start=whole)
 
     def _element(self, start: Value, index: IndexValue) -> Value:

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from ingot.artifact.abi import SLOT_BYTES
 from ingot.emit.values.types import memory_type, widen
 from ingot.emit.values.values import ValueEmitter, combine
+from ingot.hlo.dim import round_up
 from ingot.hlo.dtype import DType
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Buffer, Combiner, SortKernel
@@ -66,7 +67,7 @@ class Compared(Known):
         offset = 0
         for element in self.elements:
             type_ = memory_type(element)
-            offset = -(-offset // type_.bytes) * type_.bytes
+            offset = round_up(offset, type_.bytes)
             yield offset, type_
             offset += type_.bytes
 
@@ -79,7 +80,7 @@ class Compared(Known):
     def bytes(self) -> int:
         """Bytes of an element in scratch."""
         offset, last = list(self.parts)[-1]
-        return -(-(offset + last.bytes) // self.alignment) * self.alignment
+        return round_up(offset + last.bytes, self.alignment)
 
     def part_addresses(self, f: FunctionBuilder, element: Value) -> list[tuple[lt.Type, Value]]:
         """Return type and address of each part of an element in scratch."""

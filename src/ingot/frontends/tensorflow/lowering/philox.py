@@ -156,7 +156,7 @@ def _flat(b: TensorBuilder, rows: Instruction, count: Size) -> Instruction:
 def groups_of(count: Size, per_group: int) -> Size:
     """Return how many groups hold `count` numbers."""
     exact = dim_math.exact_quotient(count, per_group)
-    return dim_math.floordiv(count + per_group - 1, per_group) if exact is None else exact
+    return dim_math.ceil_div(count, per_group) if exact is None else exact
 
 
 def bits32(b: TensorBuilder, state: State, count: Size) -> Instruction:

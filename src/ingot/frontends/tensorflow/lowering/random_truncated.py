@@ -275,7 +275,7 @@ def _in_node(op: Op) -> Value:
     sizes = [x.shape.size for x in tensors]
     number, each = dims[0], dim_math.product(dims[1:])
     if sizes == [1, 1, 1, 1] and all(x.shape.rank == 0 for x in tensors[2:]):
-        number, each = dim_math.floordiv(total + _BATCH - 1, _BATCH), _BATCH
+        number, each = dim_math.ceil_div(total, _BATCH), _BATCH
     blocks = dim_math.floordiv(number * (2 * _MOST_TRIES) * (each + 3), 4)
     spread = tuple(b.spread(b.reshape_to(x, (x.shape.size,)), (number,)) for x in tensors)
     made = _numbers(op, state_in_node(op, blocks), _flat(b, spread, number), each, total)

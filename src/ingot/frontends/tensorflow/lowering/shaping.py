@@ -298,7 +298,7 @@ def _range(op: Op) -> Value:
         count: Size = int(np.ceil((float(limit) - float(start)) / float(delta)))
     else:
         step = abs(int(delta))
-        count = dim_math.floordiv(gap + step - 1, step)
+        count = dim_math.ceil_div(gap, step)
     index = op.b.iota_of(element, (count,), 0)
     return op.b.binary("add", op.b.binary("multiply", index, op.tensor(2)), op.tensor(0))
 

@@ -241,10 +241,10 @@ def _lengths(op: Op, entries: list[Entry], dims: Sizes) -> Sizes:
         if entry.kind == "index":
             lengths.append(1)
         elif entry.is_moving:
-            lengths.append(dim_math.floordiv(entry.span + entry.stride - 1, entry.stride))
+            lengths.append(dim_math.ceil_div(entry.span, entry.stride))
         elif entry.stride > 0:
             start, limit = _bounds(op, entry, size)
-            length = dim_math.floordiv(limit - start + entry.stride - 1, entry.stride)
+            length = dim_math.ceil_div(limit - start, entry.stride)
             lengths.append(max(length, 0) if isinstance(length, int) else length)
         elif entry.begin is None and entry.end is None:
             lengths.append(dim_math.floordiv(size - entry.stride - 1, -entry.stride))

@@ -19,6 +19,7 @@ from typing import Any
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim, product
+from ingot.hlo.dtype import REAL_OF
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import set_called
@@ -39,7 +40,6 @@ from ingot.passes.expand.complex_expander.split_values import (
     SplitValue,
     SplitValues,
     from_flat,
-    part_type,
     split_shape,
 )
 from ingot.support.records import record, replace
@@ -97,7 +97,7 @@ class Site:
     def part_shape(self) -> Shape:
         """The shape of a part of the result."""
         shape = self.instruction.shape
-        return shape.with_dtype(part_type(shape.dtype))
+        return shape.with_dtype(REAL_OF[shape.dtype])
 
     def split(self, number: int) -> SplitValue:
         """Return the split value of an operand."""
@@ -162,11 +162,11 @@ def _convert(site: Site) -> SplitValue:
     build, target = site.build, site.instruction.shape
     (operand,) = site.instruction.operands
     if not operand.shape.dtype.is_complex:
-        re = build.convert_to(operand, part_type(target.dtype))
+        re = build.convert_to(operand, REAL_OF[target.dtype])
         return Pair(re, build.full(0, re.shape))
     if target.dtype.is_complex:
         parts = site.parts(0)
-        return Pair(*(build.convert_to(part, part_type(target.dtype)) for part in parts))
+        return Pair(*(build.convert_to(part, REAL_OF[target.dtype]) for part in parts))
     return build.convert_to(site.parts(0).re, target.dtype)
 
 
@@ -178,7 +178,7 @@ def _bitcast_convert(site: Site) -> SplitValue:
     lines = (*operand.dims, 1)
     parts = [build.reshape_to(part, lines) for part in site.parts(0)]
     value = build.concatenate(*parts, dimensions=(operand.rank,))
-    pairs = Shape.array(part_type(target.dtype), (*target.dims, 2))
+    pairs = Shape.array(REAL_OF[target.dtype], (*target.dims, 2))
     value = build.reinterpret(value, pairs)
     box = tuple((0, size, 1) for size in target.dims)
     sides = (build.slice(value, slice=(*box, (n, n + 1, 1))) for n in range(2))

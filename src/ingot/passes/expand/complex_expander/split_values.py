@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import C64, F32, F64, DType
+from ingot.hlo.dtype import REAL_OF
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 from ingot.support.records import fresh, mutable, record
@@ -49,18 +49,13 @@ def has_complex(shape: Shape) -> bool:
     return shape.dtype.is_complex
 
 
-def part_type(element: DType) -> DType:
-    """Return the type of the parts of a complex type."""
-    return F32 if element is C64 else F64
-
-
 def split_shape(shape: Shape) -> Shape:
     """Return the nested shape of the parts: complex arrays become pairs of arrays."""
     if shape.is_tuple:
         return Shape.tuple(tuple(map(split_shape, shape.elements)))
     if not shape.dtype.is_complex:
         return shape
-    part = shape.with_dtype(part_type(shape.dtype))
+    part = shape.with_dtype(REAL_OF[shape.dtype])
     return Shape.tuple((part, part))
 
 
@@ -106,7 +101,7 @@ class SplitValues:
     def _taken_apart(self, value: Instruction) -> Pair:
         build = Builder(self.computation, value.metadata)
         if value.opcode == "constant":
-            array, element = value.attributes.literal.value, part_type(value.shape.dtype)
+            array, element = value.attributes.literal.value, REAL_OF[value.shape.dtype]
             return Pair(build.constant(array.real, element), build.constant(array.imag, element))
         return Pair(build.real(value), build.imag(value))
 
