@@ -8,7 +8,8 @@ overflow. The index that remains, `hop * @0 + @1`, is that of a load of contiguo
 
 `narrow_indices`: argmin and argmax fold their indices in s32 where all positions fit. Programs with
 wide indices fold f32 elements with s64 positions, which take twice the registers. Here lanes fold
-s32, and the result is converted once. `argminmax` recognises such folds.
+s32, and the result is converted once. `argminmax` recognises such folds. Run-time values of indices
+are computed in s32, too, where their ranges fit (`narrow_values`).
 
 Invariant: an index is replaced only where the integers that are computed are that number at every
 point; positions are the same numbers in either type.
@@ -29,6 +30,7 @@ from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import LoopKernel, Pass, Reduction
 from ingot.kernel.loop.argminmax import arg_fold
+from ingot.kernel.loop.narrow_values import narrow_values
 from ingot.kernel.rewrite import Rewriter
 from ingot.kernel.schedule.pieces import Range, comparison_of_range, ends_of
 from ingot.support.records import replace
@@ -148,7 +150,9 @@ MOST = np.iinfo(np.int32).max
 
 
 def narrow_indices(kernel: LoopKernel) -> LoopKernel:
-    """Return the kernel with folds of wide positions in s32."""
+    """Return the kernel with folds of wide positions, and run-time indices, in s32 that holds them.
+    """
+    kernel = narrow_values(kernel)
     wide = {
         fold.number: fold.inputs[1].dtype
         for item in kernel.passes
