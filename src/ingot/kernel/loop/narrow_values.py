@@ -31,7 +31,7 @@ from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import LoopKernel, Store
 from ingot.kernel.rewrite import Rewriter
-from ingot.kernel.schedule.pieces import ends_of
+from ingot.kernel.schedule.pieces import comparison_of_range, ends_of
 from ingot.support.records import record, replace
 
 Number = int | float
@@ -217,6 +217,9 @@ def _is_wide(value: Expr) -> bool:
     return computed.dtype.bits > S32.bits and computed.op not in ex.LEAVES
 
 
+_TRUE = ex.constant(np.bool_(True))
+
+
 class _Narrowed(Rewriter):
     """Has the run-time values of indices computed in s32 where they fit."""
 
@@ -226,8 +229,13 @@ class _Narrowed(Rewriter):
         self.narrow: dict[Expr, Expr | None] = {}
 
     def node(self, item: Expr, args: tuple[Expr, ...]) -> Expr:
-        """Return one expression; of a load, with narrow indices."""
+        """Return one expression; of a load, with narrow indices; a comparison that is known."""
         found = super().node(item, args)
+        if found.op == "compare" and found.args[0].dtype.is_integer:
+            return self._compared(found)
+        if found.op == "and" and found.dtype is PRED:
+            left, right = found.args
+            return right if left is _TRUE else left if right is _TRUE else found
         if found.op != "load":
             return found
         masked = found.payload.masked
@@ -237,7 +245,16 @@ class _Narrowed(Rewriter):
     def store(self, old: Store) -> Store:
         """Return a store with narrow indices."""
         made = super().store(old)
+        if made.mask is _TRUE:
+            made = replace(made, mask=None)
         return replace(made, values=self._values(made.values)) if made.values else made
+
+    def _compared(self, item: Expr) -> Expr:
+        left, right = map(self.ranges.of, item.args)
+        holds = comparison_of_range(
+            item.payload.direction, int(left.low - right.high), int(left.high - right.low)
+        )
+        return item if holds is None else _TRUE if holds else ex.constant(np.bool_(False))
 
     def _values(self, values: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return tuple(self._widened(value) if _is_wide(value) else value for value in values)
