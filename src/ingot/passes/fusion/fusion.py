@@ -67,7 +67,8 @@ def own_fills(computation: Computation) -> bool:
         if operand is fill
     ]
     for user, number, fill in shared:
-        computation.replace_operand(user, number, computation.copy_of(fill, fill.operands))
+        if len(fill.users) > 1:  # the last one has it for itself
+            computation.replace_operand(user, number, computation.copy_of(fill, fill.operands))
     return bool(shared)
 
 
