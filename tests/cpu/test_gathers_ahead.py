@@ -55,9 +55,7 @@ PROGRAMS = {
 }
 
 
-def _check(
-    name: str, element: str, index: str, size: int, count: int, level: str = ""
-) -> None:
+def _check(name: str, element: str, index: str, size: int, count: int, level: str = "") -> None:
     text, table, places = PROGRAMS[name]
     for word, value in (("TYPE", element), ("INDEX", index), ("SIZE", size), ("COUNT", count)):
         text = text.replace(word, str(value))

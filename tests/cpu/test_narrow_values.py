@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indices computed in s32: coordinates of every kind of number, and pixels where all are outside."""
+"""Indices computed in s32, from coordinates of every kind of number."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fills that are updated in place and read elsewhere; indices of gathers that are used otherwise."""
+"""Fills that are updated in place and read elsewhere; indices of gathers that others use, too."""
 
 import numpy as np
 from tests.support.against_evaluator import agrees

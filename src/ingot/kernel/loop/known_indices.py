@@ -150,8 +150,7 @@ MOST = np.iinfo(np.int32).max
 
 
 def narrow_indices(kernel: LoopKernel) -> LoopKernel:
-    """Return the kernel with folds of wide positions, and run-time indices, in s32 that holds them.
-    """
+    """Return the kernel with folds of wide positions, and indices that are values, in s32."""
     kernel = narrow_values(kernel)
     wide = {
         fold.number: fold.inputs[1].dtype

@@ -28,7 +28,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32, F64, PRED, S32, S64, DType, greatest, least
 from ingot.hlo.opset.elementwise import SWAPPED
 from ingot.kernel import expr as ex
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import Expr, loads_of, walk
 from ingot.kernel.ir import LoopKernel, Store
 from ingot.kernel.rewrite import Rewriter
 from ingot.kernel.schedule.pieces import comparison_of_range, ends_of
@@ -202,9 +202,10 @@ def _compared(given: Range, direction: str, other: Range) -> Range:
 
 def narrow_values(kernel: LoopKernel) -> LoopKernel:
     """Return the kernel with indices that are values computed in s32 where they fit."""
-    of_loads = (node.args[node.payload.masked :] for node in walk(kernel.exprs) if node.op == "load")
-    of_stores = (store.values for store in kernel.stores)
-    if not any(map(_is_wide, (value for part in (*of_loads, *of_stores) for value in part))):
+    loads = loads_of(kernel.exprs)
+    used = [value for load in loads for value in load.args[load.payload.masked :]]
+    used += [value for store in kernel.stores for value in store.values]
+    if not any(map(_is_wide, used)):
         return kernel
     known = [axis for axis in kernel.axes if isinstance(axis.extent, int)]
     return _Narrowed({axis.name: (0, axis.known_extent - 1) for axis in known}).kernel(kernel)
@@ -295,5 +296,3 @@ class _Narrowed(Rewriter):
         if left.low >= right.high:
             return 0
         return 1 if right.low >= left.high else None
-
-

@@ -97,8 +97,7 @@ def _written_out(
         return None
     if not is_across:
         axes = _that_share(item, axes, shared)
-        stores = (store for position in product(*map(_positions, axes)) for store in _at(item, axes, position))
-        together = Pass((), (), tuple(stores))
+        together = _together(item, axes)
     grid = tuple(axis for axis in kernel.grid if axis not in axes)
     return replace(kernel, grid=grid, passes=(together,))
 
@@ -108,13 +107,19 @@ def _that_share(item: Pass, axes: Sequence[Axis], shared: int) -> Sequence[Axis]
 
     Copies that share nothing only crowd the registers.
     """
-    for axis in axes if len(axes) > 1 else ():
-        rest = [other for other in axes if other is not axis]
-        copies = [_at(item, rest, position) for position in product(*map(_positions, rest))]
-        work = _work(walk(Pass((), (), tuple(store for copy in copies for store in copy)).exprs))
-        if 4 * shared >= SHARED_OF_FOUR * work * axis.known_extent:
-            return _that_share(item, rest, work)
-    return axes
+    kept = list(axes)
+    for axis in axes:
+        rest = [other for other in kept if other is not axis]
+        work = _work(walk(_together(item, rest).exprs)) if rest else 0
+        if rest and 4 * shared >= SHARED_OF_FOUR * work * axis.known_extent:
+            kept, shared = rest, work
+    return kept
+
+
+def _together(item: Pass, axes: Sequence[Axis]) -> Pass:
+    """Return one point with the stores of a pass at all positions of axes."""
+    copies = [_at(item, axes, position) for position in product(*map(_positions, axes))]
+    return Pass((), (), tuple(store for copy in copies for store in copy))
 
 
 def _in_blocks(kernel: LoopKernel, item: Pass, vector: Axis | None) -> LoopKernel:

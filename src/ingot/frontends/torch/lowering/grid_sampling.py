@@ -3,7 +3,8 @@
 
 A coordinate has one (nearest), two (linear) or four (cubic) taps per dimension; an output element
 is the sum over all combinations of taps of a gathered element and the product of their weights.
-The gradient for the image is one scatter for each combination, that for the grid uses the derivatives of the weights.
+The gradient for the image is one scatter for each combination, that for the grid uses the
+derivatives of the weights.
 Source: PyTorch's `aten/src/ATen/native/GridSampler.h`, `GridSampler.cpp`.
 """
 
