@@ -20,7 +20,7 @@ Example:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -111,7 +111,7 @@ class Ranges:
     def _where(self, mask: Expr, value: Expr) -> Range:
         """Return the range of a value where a mask holds, as comparisons of the value tell."""
         found = self._known[value]
-        for part in _conjuncts(mask):
+        for part in ex.conjuncts(mask):
             given = part.payload
             if part.op != "compare" or (given.type == "TOTALORDER" and value.dtype in _FLOATS):
                 continue
@@ -172,17 +172,6 @@ def _converted(given: Range, source: DType, target: DType) -> Range | None:
         return given if source.bits <= target.bits else None
     rounded = [float(target.numpy.type(end)) for end in _ends(given)]
     return Range(rounded[0], rounded[1])
-
-
-def _conjuncts(mask: Expr) -> Iterator[Expr]:
-    """Yield masks that all hold where `mask` does."""
-    waiting = [mask]
-    while waiting:
-        item = waiting.pop()
-        if item.op == "and" and item.dtype is PRED:
-            waiting += item.args
-        else:
-            yield item
 
 
 def _compared(given: Range, direction: str, other: Range) -> Range:
