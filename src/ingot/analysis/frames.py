@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import ProjectedPermutation, Trait, ops_with
+from ingot.hlo.opset.indexing import GatherAttributes
 from ingot.hlo.opset.reduction import ReduceAttributes
 from ingot.support.records import fresh, mutable
 
@@ -153,8 +154,21 @@ def _reduce(frames: FrameMap, user: Instruction, frame: Frame) -> list[Frame | N
     return [*([whole] * count), *([()] * count)]
 
 
+def _gather(_: FrameMap, user: Instruction, frame: Frame) -> list[Frame | None]:
+    """Indices of one number are read at the result's batch dimensions, in their order."""
+    indices = user.operands[1].shape
+    given = user.as_(GatherAttributes)
+    along = given.index_vector_dim
+    if along < indices.rank and indices.dims[along] != 1:
+        return [None, None]
+    batch = [axis for dim, axis in enumerate(frame) if dim not in given.offset_dims]
+    read = iter(batch)
+    return [None, tuple(ONE if dim == along else next(read) for dim in range(indices.rank))]
+
+
 _RULES: dict[str, Callable[[FrameMap, Instruction, Frame], list[Frame | None]]] = {
     "bitcast-convert": _bitcast_convert,
+    "gather": _gather,
     "reshape": _reshape,
     "reduce": _reduce,
 }

@@ -25,6 +25,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any
@@ -249,6 +250,17 @@ def conjunction(left: Expr | None, right: Expr | None) -> Expr | None:
     if left is None or right is None:
         return left if right is None else right
     return left if left is right else compute("and", left, right)
+
+
+def conjuncts(mask: Expr) -> Iterator[Expr]:
+    """Yield masks that all hold where `mask` does."""
+    waiting = [mask]
+    while waiting:
+        item = waiting.pop()
+        if item.op == "and" and item.dtype is PRED:
+            waiting += reversed(item.args)
+        else:
+            yield item
 
 
 @lru_cache(maxsize=64)

@@ -70,6 +70,7 @@ class Vectors:
         has_tiles, has_bf16_tiles: whether tiles of bytes, and of bf16, are multiplied by one
             instruction.
         l1_ways: lines of a set of the L1 cache.
+        has_fast_gathers: whether an instruction gathers 32 or 64 bits faster than single loads.
     """
 
     bits: int
@@ -81,6 +82,7 @@ class Vectors:
     has_tiles: bool = False
     has_bf16_tiles: bool = False
     l1_ways: int = L1_WAYS
+    has_fast_gathers: bool = False
 
     @staticmethod
     def of(target: TargetSpec) -> Vectors:
@@ -176,6 +178,7 @@ def _vectors_of(target: TargetSpec) -> Vectors:
         has_tiles=target.has_tiles,
         has_bf16_tiles=target.has_bf16_tiles,
         l1_ways=target.l1_ways,
+        has_fast_gathers=target.has_fast_gathers,
     )
 
 

@@ -46,6 +46,13 @@ WIDE_L1 = frozenset(
 )
 """CPUs with AVX-512 or AVX2 whose L1 data cache has sets of 12 lines, not of 8."""
 
+FAST_GATHERS = frozenset({"sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d"})
+"""CPUs whose instructions that gather 32 or 64 bits are faster than a load for each lane. Beside
+loads at indices computed ahead one took, for 2^18 numbers at random indices of a table, 0.8 of the
+time (f32 of 16 KB), 0.9 (256 KB), 0.97 (4 MB), 0.97 (f64 of 32 KB to 8 MB; Emerald Rapids, one
+thread, 2026-11-30). On an EPYC (Zen) the loads are faster, by 1.3 to 2; older Intel CPUs have slow
+ones since the updates against leaks of what they gather."""
+
 TILE_FEATURES = frozenset({"amx-tile", "amx-bf16", "amx-int8"})
 """Features of AMX that products use. Code of no level has them: a process must be permitted to."""
 
@@ -197,6 +204,11 @@ class TargetSpec:
         return has_avx512 or (
             self.has_avx2 and not self.has_avx512 and "avxvnni" in self.feature_set
         )
+
+    @property
+    def has_fast_gathers(self) -> bool:
+        """Whether an instruction gathers 32 or 64 bits faster than a load for each lane."""
+        return self.has_avx512 and self.cpu in FAST_GATHERS
 
     @property
     def has_tiles(self) -> bool:

@@ -135,3 +135,42 @@ def test_many_computed_parts_are_one_concatenation(dim, dynamic):
 
     assert_same(program, torch.randn(3, 11), torch.randn(3, 2), dynamic=dynamic)
     assert "opt-barrier" not in opcodes()
+
+
+# ---- rolls
+
+
+ROLLS = [((2,), (1,)), ((-3, 8), (0, -1)), ((5,), ()), ((0,), (0,)), ((1, 1), (1, 1))]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(("shifts", "dims"), ROLLS, ids=str)
+def test_rolls_are_slices_that_change_places(shifts, dims, dynamic):
+    def program(x):
+        return x.roll(shifts, dims), x.roll(shifts, dims).flip(0)
+
+    assert_same(program, torch.randn(5, 7), dynamic=dynamic)
+    assert "gather" not in opcodes()
+    assert_same(program, torch.randn(5, 7, requires_grad=True), grad=True, dynamic=dynamic)
+
+
+@pytest.mark.parametrize("sizes", [(0, 3), (3, 0), (1, 1), ()], ids=str)
+def test_rolls_of_odd_sizes(sizes):
+    dims = tuple(range(len(sizes)))
+    assert_same(lambda x: x.roll((3,) * len(sizes) or (3,), dims) + 1, torch.randn(sizes))
+
+
+# ---- sampled images
+
+
+@pytest.mark.parametrize("channels", [3, 17, 24])
+def test_samples_of_an_image_take_one_kernel(channels):
+    def program(x, grid):
+        return functional.grid_sample(x, grid, align_corners=False)
+
+    image = torch.randn(2, channels, 9, 11, requires_grad=True)
+    grid = torch.rand(2, 7, 9, 2).mul(3).sub(1.5).requires_grad_()
+    assert_same(program, image.detach(), grid.detach())
+    (executable,) = ingot.torch.compiled_graphs()[-1].executables
+    assert len(executable.kernels) == 1
+    assert_same(program, image, grid, grad=True)

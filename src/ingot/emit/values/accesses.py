@@ -107,8 +107,7 @@ class AccessEmitter(IndexEmitter):
         combined = self._lane_mask(mask, lanes)
         offsets = self._offsets(access, lanes)
         if offsets is None:
-            indices = self.spread_index(self.index(where, values), lanes)
-            return self._gathered(base, indices, access.memory, combined)
+            return self._gathered(access, lanes, combined)
         if offsets == (0,) * lanes and combined is None:
             pointer = f.gep(base, self.base_index(where, values), access.memory)
             return f.splat(f.load(access.memory, pointer), lanes)
@@ -237,12 +236,20 @@ class AccessEmitter(IndexEmitter):
         held = [f.shuffle(mask, f.zero(mask.type), readers) for readers in rounds]
         return reduce(f.or_, held)
 
-    def _gathered(self, base: Value, indices: Value, memory: lt.Type, mask: Value | None) -> Value:
-        """Load the element at each lane's index."""
-        if mask is None and self._loads_lane_by_lane(base, memory):
+    def _gathered(self, access: _Access, lanes: int, mask: Value | None) -> Value:
+        """Load the element at each lane's index; what all lanes add to it is added once."""
+        base, memory, values = access.base, access.memory, access.values
+        is_single = mask is None and self._loads_lane_by_lane(base, memory)
+        shared, own = self.shared_terms(access.where, values)
+        if isinstance(shared, Dim):
+            base = self.f.gep(base, self.index(shared, values), memory, inbounds=False)
+        else:
+            own = own + shared
+        indices = self.spread_index(self.index(own, values), lanes)
+        if is_single:
             return self._one_by_one(base, indices, memory)
-        pointers = self.f.gep(base, indices, memory, inbounds=mask is None)
-        return self._gather(pointers, memory, mask)
+        is_inside = mask is None and base is access.base
+        return self._gather(self.f.gep(base, indices, memory, inbounds=is_inside), memory, mask)
 
     def _gather(self, pointers: Value, memory: lt.Type, mask: Value | None) -> Value:
         wide = vector(memory, pointers.type.lanes)

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ingot.hlo import dim
-from ingot.hlo.dim import Atom, Dim, symbols_of
+from ingot.hlo.dim import Atom, Dim, product, symbols_of
+from ingot.kernel.index_math import dim_of
 from ingot.kernel.schedule.lane_offsets import first_lane, holds_anywhere, lane_offsets
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
@@ -92,6 +93,23 @@ class IndexEmitter:
             if known is not None:
                 return known
         return self._sum(value, values, self._atom)
+
+    def shared_terms(
+        self, where: int | Dim, values: tuple[Value, ...]
+    ) -> tuple[int | Dim, int | Dim]:
+        """Return the part of an index that all lanes have, and the rest."""
+        assert self.lanes is not None, "a scalar has no lanes"
+        if isinstance(where, int):
+            return where, 0
+        own: int | Dim = 0
+        for key, factor in where.terms:
+            term = product([factor, *map(dim_of, key)])
+            names = symbols_of((term,))
+            is_own = self.lanes.axis in names or any(
+                name[0] == "$" and values[int(name[1:])].type.lanes > 1 for name in names
+            )
+            own = own + term if is_own else own
+        return where - own, own
 
     def narrow_index(self, value: int | Dim, values: tuple[Value, ...]) -> IndexValue:
         """Emit an index as i32, of values as i32: right if it fits, and all that is divided.

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ingot.frontends.building.arrays import ArrayBuilder, Sizes
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
-from ingot.hlo.dtype import DType
+from ingot.hlo.dtype import S64, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
@@ -90,6 +90,19 @@ def take_elements(
         index_vector_dim=rank,
         slice_sizes=(1,) * rank,
     )
+
+
+def rolled(b: ArrayBuilder, operand: Instruction, shift: Instruction, axis: int) -> Instruction:
+    """Roll by a number that only run time knows: a window of two copies, one after the other."""
+    dims = operand.shape.dims
+    if dims[axis] == 0:
+        return operand
+    size = b.scalar(dims[axis], S64)
+    # The remainder has the sign of the shift: in 1 - size .. size - 1.
+    rest = b.emit("remainder", b.convert_to(shift, S64), size)
+    start = b.select(b.compared("GT", rest, 0), b.subtract(size, rest), b.negate(rest))
+    twice = b.concatenated([operand, operand], axis)
+    return b.slice_at(twice, axis, start, dims[axis])
 
 
 def combiner(b: ArrayBuilder, opcode: str, element: DType) -> Computation:

@@ -8,7 +8,8 @@ overflow. The index that remains, `hop * @0 + @1`, is that of a load of contiguo
 
 `narrow_indices`: argmin and argmax fold their indices in s32 where all positions fit. Programs with
 wide indices fold f32 elements with s64 positions, which take twice the registers. Here lanes fold
-s32, and the result is converted once. `argminmax` recognises such folds.
+s32, and the result is converted once. `argminmax` recognises such folds. Run-time values of indices
+are computed in s32, too, where their ranges fit (`narrow_values`).
 
 Invariant: an index is replaced only where the integers that are computed are that number at every
 point; positions are the same numbers in either type.
@@ -27,8 +28,9 @@ from ingot.hlo.dtype import PRED, S32, DType, greatest, least
 from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, walk
-from ingot.kernel.ir import LoopKernel, Pass, Reduction
+from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
 from ingot.kernel.loop.argminmax import arg_fold
+from ingot.kernel.loop.narrow_values import narrow_values
 from ingot.kernel.rewrite import Rewriter
 from ingot.kernel.schedule.pieces import Range, comparison_of_range, ends_of
 from ingot.support.records import replace
@@ -52,10 +54,11 @@ _EXTREMA = {"maximum": "GE", "minimum": "LE"}
 
 
 def known_indices(kernel: LoopKernel) -> LoopKernel:
-    """Return the kernel with loads where gathers read at positions that its axes determine."""
-    if not any(
+    """Return the kernel with positions that its axes determine, where it gathers and scatters."""
+    by_value = any(
         node.op == "load" and len(node.args) > node.payload.masked for node in walk(kernel.exprs)
-    ):
+    )
+    if not by_value and not any(store.values for store in kernel.stores):
         return kernel
     known = [axis for axis in kernel.axes if isinstance(axis.extent, int)]
     ranges = {axis.name: (0, axis.extent - 1) for axis in known}
@@ -77,20 +80,37 @@ class _Loads(Rewriter):
         if found.op != "load" or len(found.args) == found.payload.masked:
             return found
         access = found.payload
-        values = found.args[access.masked :]
+        where, values = self._placed(access.index, found.args[access.masked :])
+        mask = found.args[0] if access.masked else None
+        return ex.load(access.buffer, where, found.dtype, values, mask)
+
+    def store(self, old: Store) -> Store:
+        """Return a store with positions in place of the values of its index."""
+        made = super().store(old)
+        if not made.values:
+            return made
+        where, values = self._placed(made.index, made.values)
+        mask: Expr | None = None
+        for part in () if made.mask is None else ex.conjuncts(made.mask):
+            for side in part.args if part.op == "compare" else ():
+                self.position_of(side)
+            mask = mask if self._is_true(part) else ex.conjunction(mask, part)
+        return replace(made, index=where, values=values, mask=mask)
+
+    def _placed(
+        self, where: int | Dim, values: tuple[Expr, ...]
+    ) -> tuple[int | Dim, tuple[Expr, ...]]:
+        """Return an index with positions in place of values, and the values that are left."""
         known = [self.position_of(value) for value in values]
-        if all(position is None for position in known):
-            return found
         left = [value for value, position in zip(values, known, strict=True) if position is None]
+        if len(left) == len(values):
+            return where, values
         names = iter(range(len(left)))
         put = {
             f"${number}": Dim.symbol(f"${next(names)}") if position is None else position
             for number, position in enumerate(known)
         }
-        mask = found.args[0] if access.masked else None
-        return ex.load(
-            access.buffer, dim.substitute(access.index, put), found.dtype, tuple(left), mask
-        )
+        return dim.substitute(where, put), tuple(left)
 
     # ---- values of integers
 
@@ -148,7 +168,8 @@ MOST = np.iinfo(np.int32).max
 
 
 def narrow_indices(kernel: LoopKernel) -> LoopKernel:
-    """Return the kernel with folds of wide positions in s32."""
+    """Return the kernel with folds of wide positions, and indices that are values, in s32."""
+    kernel = narrow_values(kernel)
     wide = {
         fold.number: fold.inputs[1].dtype
         for item in kernel.passes

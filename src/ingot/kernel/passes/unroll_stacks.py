@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from math import prod
 
+from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
 from ingot.kernel.expr import Expr, is_expensive, loads_of, walk
 from ingot.kernel.index_math import coefficient
@@ -39,6 +40,12 @@ side are faster than lanes along them that compute the same, or that are few: lo
 go lane by lane."""
 
 
+BLOCKS = (8, 4)
+"""Positions of a long axis that are written out together."""
+
+WORK_OF_BLOCK = 16
+"""Weighted ops that all positions of a long axis share, at least."""
+
 _AT_HAND = frozenset({"constant", "index", "load"})
 
 
@@ -54,7 +61,7 @@ def unroll_stacks(kernel: LoopKernel) -> LoopKernel:
         made = _written_out(kernel, item, axes, vector)
         if made is not None:
             return made
-    return kernel
+    return _in_blocks(kernel, item, vector)
 
 
 def _short_axes(kernel: LoopKernel, vector: Axis | None) -> list[tuple[Axis, ...]]:
@@ -88,8 +95,57 @@ def _written_out(
     is_little = apart < WORK_OF_ELEMENT * len(copies)
     if not is_across and (is_little or 4 * shared >= SHARED_OF_FOUR * apart):
         return None
+    if not is_across:
+        axes = _that_share(item, axes, shared)
+        together = _together(item, axes)
     grid = tuple(axis for axis in kernel.grid if axis not in axes)
     return replace(kernel, grid=grid, passes=(together,))
+
+
+def _that_share(item: Pass, axes: Sequence[Axis], shared: int) -> Sequence[Axis]:
+    """Return the axes along which positions have work in common; `shared` is that of all of them.
+
+    Copies that share nothing only crowd the registers.
+    """
+    kept = list(axes)
+    for axis in axes:
+        rest = [other for other in kept if other is not axis]
+        work = _work(walk(_together(item, rest).exprs)) if rest else 0
+        if rest and 4 * shared >= SHARED_OF_FOUR * work * axis.known_extent:
+            kept, shared = rest, work
+    return kept
+
+
+def _together(item: Pass, axes: Sequence[Axis]) -> Pass:
+    """Return one point with the stores of a pass at all positions of axes."""
+    copies = [_at(item, axes, position) for position in product(*map(_positions, axes))]
+    return Pass((), (), tuple(store for copy in copies for store in copy))
+
+
+def _in_blocks(kernel: LoopKernel, item: Pass, vector: Axis | None) -> LoopKernel:
+    """Return the kernel with blocks of a long axis written out, where that saves half of the work.
+
+    The channels of an image that is sampled share the coordinates, and all that follows from them.
+    """
+    for number, axis in enumerate(kernel.grid):
+        extent = axis.extent
+        if axis is vector or not isinstance(extent, int) or extent <= MOST_POSITIONS:
+            continue
+        block = next((size for size in BLOCKS if extent % size == 0), 0)
+        shared = [node for node in walk(item.exprs) if axis.name not in node.axes]
+        if not block or _work(shared) < WORK_OF_BLOCK:
+            continue
+        here = Dim.symbol(axis.name) * block
+        copies = (AxisSubstitution({axis.name: here + at}).sweep(item) for at in range(block))
+        together = Pass((), (), tuple(store for copy in copies for store in copy.stores))
+        nodes = walk(together.exprs)
+        if len(nodes) > MAX_NODES or sum(map(is_expensive, nodes)) > MAX_EXPENSIVE:
+            continue
+        if 2 * _work(nodes) <= block * _work(walk(item.exprs)):
+            grid = [*kernel.grid]
+            grid[number] = Axis(axis.name, extent // block)
+            return replace(kernel, grid=tuple(grid), passes=(together,))
+    return kernel
 
 
 def _is_row_work(kernel: LoopKernel, item: Pass, axes: Sequence[Axis], vector: Axis) -> bool:

@@ -117,7 +117,7 @@ class LoopRequest:
         elif lanes_may_meet(kernel, axis):
             staged, lanes = staged_lanes(kernel, lanes), 1
             why = "its updates are few, read results or are more than one store"
-        ahead = gathers_ahead(kernel, axis, (lanes,) * len(kernel.passes))
+        ahead = gathers_ahead(kernel, vectors, axis, (lanes,) * len(kernel.passes))
         return GridLanes(axis, lanes_loaded(ahead.bits, lanes), ahead, staged, row, why)
 
     @property
@@ -137,7 +137,7 @@ class LoopRequest:
         """
         kernel = self.kernel
         lanes = tuple(pass_lanes(kernel, item, self.vectors) for item in kernel.passes)
-        ahead = gathers_ahead(kernel, None, lanes)
+        ahead = gathers_ahead(kernel, self.vectors, None, lanes)
         return PassLanes(tuple(lanes_loaded(ahead.bits, each) for each in lanes), ahead)
 
     @cached_property

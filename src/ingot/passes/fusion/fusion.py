@@ -33,7 +33,7 @@ from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.fusion.decide import alone, decide
 from ingot.passes.fusion.groups import Decision
-from ingot.passes.fusion.legality import MAX_PARTS
+from ingot.passes.fusion.legality import IN_PLACE, MAX_PARTS
 from ingot.passes.fusion.outline import outline, stored_products
 from ingot.support.graphs import reachable
 from ingot.support.records import record
@@ -50,6 +50,27 @@ def controlled_computations(module: Module) -> list[Computation]:
 
     controlled = set(reachable([module.entry], called))
     return [computation for computation in module.post_order() if computation in controlled]
+
+
+def own_fills(computation: Computation) -> bool:
+    """Give updates in place a broadcast constant of their own where others read it, too.
+
+    The others then compute it; else they would read it from memory, before it is updated or from a
+    copy. Return whether there was one.
+    """
+    shared = [
+        (user, number, fill)
+        for fill in computation.instructions
+        if fill.opcode == "broadcast" and fill.operands[0].opcode == "constant"
+        for user in fill.users
+        if len(fill.users) > 1 and user.opcode in IN_PLACE
+        for number, operand in enumerate(user.destinations)
+        if operand is fill
+    ]
+    for user, number, fill in shared:
+        if len(fill.users) > 1:  # the last one has it for itself
+            computation.replace_operand(user, number, computation.copy_of(fill, fill.operands))
+    return bool(shared)
 
 
 @record
@@ -70,6 +91,7 @@ class Fusion(Pass):
         is_left_out = self.name in context.disabled
         contracts = context.fp >= Fp.CONTRACT
         for computation in controlled_computations(module):
+            changed |= own_fills(computation)
             grouping = alone(computation) if is_left_out else decide(computation)
             decisions.extend(grouping.decisions)
             stored = stored_products(grouping.groups) if contracts else ()

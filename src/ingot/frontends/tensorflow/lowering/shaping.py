@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ingot.frontends.building.indexing import rolled
 from ingot.frontends.tensorflow.captured import TensorRef
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
@@ -356,30 +357,17 @@ def _roll(op: Op) -> Value:
         shifts = op.b.reshape_to(op.tensor(1), (len(axes),))
         for number, axis in enumerate(axes):
             shift = op.b.reshape_to(op.b.sliced(shifts, 0, number, number + 1), ())
-            operand = _rolled(op, operand, shift, axis)
+            operand = rolled(op.b, operand, shift, axis)
         return operand
     for shift, axis in zip(op.integers(1, "shift"), axes, strict=True):
         size = operand.shape.dims[axis]
         if not isinstance(size, int):
-            operand = _rolled(op, operand, op.b.constant(shift, S64), axis)
+            operand = rolled(op.b, operand, op.b.constant(shift, S64), axis)
             continue
         cut = -shift % size if size else 0
         tail = op.b.sliced(operand, axis, cut, size)
         operand = op.b.concatenated([tail, op.b.sliced(operand, axis, 0, cut)], axis)
     return operand
-
-
-def _rolled(op: Op, operand: Instruction, shift: Instruction, axis: int) -> Instruction:
-    """Roll by a number that only run time knows: a window of two copies, one after the other."""
-    b, dims = op.b, operand.shape.dims
-    if dims[axis] == 0:
-        return operand
-    size = b.scalar(dims[axis], S64)
-    # The remainder has the sign of the shift: in 1 - size .. size - 1.
-    rest = b.emit("remainder", b.convert_to(shift, S64), size)
-    start = b.select(b.compared("GT", rest, 0), b.subtract(size, rest), b.negate(rest))
-    twice = b.concatenated([operand, operand], axis)
-    return b.slice_at(twice, axis, start, dims[axis])
 
 
 def _ensure_shape(op: Op) -> Value:

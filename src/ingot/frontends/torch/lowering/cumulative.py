@@ -7,12 +7,11 @@ for half floats. Extremes have the index of the last equal element; a NaN stays 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 
 from ingot.frontends.building.arrays import ArrayBuilder, index_type, neutral, wider
-from ingot.frontends.building.scans import scan, scan_several
+from ingot.frontends.building.indexing import take_elements
+from ingot.frontends.building.scans import scan
 from ingot.frontends.torch.lowering.op import Op, Rule
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.hlo.dtype import C64, C128, F32, F64, PRED, U8, DType
@@ -44,40 +43,38 @@ RULES.add(_running("add"), "cumsum")
 RULES.add(_running("multiply"), "cumprod")
 
 
-def _later_extreme(
-    direction: str,
-) -> Callable[[ArrayBuilder, Sequence[Instruction], Sequence[Instruction]], list[Instruction]]:
-    """Return the combiner of pairs (value, index): of equal ones the later, NaN before all."""
+def _running_extreme(opcode: str) -> Rule:
+    """Return the rule of running extremes: where an element equals the running one, it is that.
 
-    def combine(
-        b: ArrayBuilder, after: Sequence[Instruction], before: Sequence[Instruction]
-    ) -> list[Instruction]:
-        (new, new_index), (old, old_index) = after, before
-        takes = b.compare(new, old, direction=direction)
-        if new.shape.dtype.is_float:
-            takes = b.or_(takes, b.compare(new, new, direction="NE"))
-        return [b.select(takes, new, old), b.select(takes, new_index, old_index)]
+    Two scans of one operand each go in lanes; of pairs of an element and its index a scan goes from
+    one to the next. What is returned is the element itself, with its own sign of zero.
+    """
 
-    return combine
-
-
-def _running_extreme(opcode: str, direction: str) -> Rule:
     def rule(op: Op, x: Instruction, dim: int) -> tuple[Instruction, Instruction]:
         b, element, indices = op.b, x.shape.dtype, op.shape_of(1)
-        if x.shape.rank == 0:
+        if x.shape.rank == 0 or 0 in x.shape.dims:
             return x, b.zeros(indices)
         x = b.convert_to(x, U8) if element is PRED else x
         axis = op.axis(dim, x.shape.rank)
+
+        def running(given: Instruction, what: str) -> Instruction:
+            start = neutral(what, given.shape.dtype)
+            return scan(b, given, axis, lambda inner, y, z: inner.emit(what, z, y), start)
+
+        most = running(x, opcode)
+        takes = b.compare(x, most, direction="EQ")
+        if element.is_float:
+            takes = b.or_(takes, b.compare(x, x, direction="NE"))
         positions = b.iota_of(index_type((x.shape.dims[axis],)), x.shape.dims, axis)
-        starts = [neutral(opcode, x.shape.dtype), 0]
-        found = scan_several(b, [x, positions], axis, _later_extreme(direction), starts)
-        return b.convert_to(found[0], element), b.convert_to(found[1], indices.dtype)
+        found = running(b.select(takes, positions, b.zeros(positions.shape)), "maximum")
+        values = take_elements(b, x, found, axis) if element.is_float else most
+        return b.convert_to(values, element), b.convert_to(found, indices.dtype)
 
     return rule
 
 
-RULES.add(_running_extreme("maximum", "GE"), "cummax")
-RULES.add(_running_extreme("minimum", "LE"), "cummin")
+RULES.add(_running_extreme("maximum"), "cummax")
+RULES.add(_running_extreme("minimum"), "cummin")
 
 
 def log_add_exp(b: ArrayBuilder, x: Instruction, y: Instruction) -> Instruction:

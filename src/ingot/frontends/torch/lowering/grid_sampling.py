@@ -3,7 +3,8 @@
 
 A coordinate has one (nearest), two (linear) or four (cubic) taps per dimension; an output element
 is the sum over all combinations of taps of a gathered element and the product of their weights.
-The gradient for the image is one scatter, that for the grid uses the derivatives of the weights.
+The gradient for the image is one scatter for each combination, that for the grid uses the
+derivatives of the weights.
 Source: PyTorch's `aten/src/ATen/native/GridSampler.h`, `GridSampler.cpp`.
 """
 
@@ -19,7 +20,7 @@ from ingot.frontends.torch.lowering.op import Op
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.sizes import Size
 from ingot.hlo import dim as dim_math
-from ingot.hlo.dtype import S64
+from ingot.hlo.dtype import S32, S64, DType, greatest
 from ingot.hlo.instruction import Instruction
 from ingot.support.records import record
 
@@ -34,7 +35,7 @@ class _Tap:
     """One tap of each coordinate along one dimension, all of the coordinates' sizes.
 
     Attributes:
-        index: the element, s64, in range.
+        index: the element, an integer in range.
         inside: whether the tap is in the image.
         weight: its weight.
         slope: the derivative of the weight by the coordinate of the grid; None if it is 0.
@@ -48,9 +49,10 @@ class _Tap:
 
 @record
 class _Sampling:
-    """The mode of one op."""
+    """The mode of one op, and the type of indices of its elements."""
 
     b: ArrayBuilder
+    index: DType
     interpolation: int
     padding: int
     align_corners: bool
@@ -137,7 +139,7 @@ class _Sampling:
         b = self.b
         last = b.binary("add", extent, -1)
         inside = b.and_(b.compared("GE", index, 0), b.compare(index, last, direction="LE"))
-        index = b.convert_to(b.select(inside, index, b.zeros(index.shape)), S64)
+        index = b.convert_to(b.select(inside, index, b.zeros(index.shape)), self.index)
         return _Tap(index, inside, weight, slope)
 
 
@@ -190,10 +192,12 @@ def _prepared(
     """Return the image as `[batch, channels, space]` in a wide type, and the corners."""
     b = op.b
     interpolation, padding, align = mode
-    sampling = _Sampling(b, int(interpolation), int(padding), bool(align))
     wide = wider(x.shape.dtype)
     space = x.shape.dims[2:]
-    dims = (*x.shape.dims[:2], dim_math.product(space))
+    count = dim_math.product(space)
+    index = S32 if isinstance(count, int) and count <= greatest(S32) else S64
+    sampling = _Sampling(b, index, int(interpolation), int(padding), bool(align))
+    dims = (*x.shape.dims[:2], count)
     image = b.reshape_to(b.convert_to(x, wide), dims)
     return image, _corners(op, sampling, b.convert_to(grid, wide), space)
 
@@ -252,29 +256,27 @@ def _grid_sampler_backward(
 def _scattered(
     b: ArrayBuilder, image: Instruction, dy: Instruction, corners: Sequence[_Corner]
 ) -> Instruction:
-    """Add the weighted gradient to the elements of all corners."""
-    indices: list[Instruction] = []
-    updates: list[Instruction] = []
+    """Add the weighted gradient to the elements of all corners, one corner after the other."""
+    total = b.zeros(image.shape)
     for corner in corners:
         weight = _weight(b, corner.taps)
         assert weight is not None
         part = b.multiply(dy, b.spread(weight, dy.shape.dims, (0, 2)))
         inside = b.spread(corner.inside, dy.shape.dims, (0, 2))
-        updates.append(b.select(inside, part, b.zeros(part.shape)))
-        indices.append(corner.index)
-    return b.emit(
-        "scatter",
-        b.zeros(image.shape),
-        b.concatenated(indices, 1),
-        b.concatenated(updates, 2),
-        update_window_dims=(1,),
-        inserted_window_dims=(2,),
-        scatter_dims_to_operand_dims=(2,),
-        input_batching_dims=(0,),
-        scatter_indices_batching_dims=(0,),
-        index_vector_dim=2,
-        to_apply=b.reducer("add", image.shape.dtype),
-    )
+        total = b.emit(
+            "scatter",
+            total,
+            corner.index,
+            b.select(inside, part, b.zeros(part.shape)),
+            update_window_dims=(1,),
+            inserted_window_dims=(2,),
+            scatter_dims_to_operand_dims=(2,),
+            input_batching_dims=(0,),
+            scatter_indices_batching_dims=(0,),
+            index_vector_dim=2,
+            to_apply=b.reducer("add", image.shape.dtype),
+        )
+    return total
 
 
 def _grid_gradient(

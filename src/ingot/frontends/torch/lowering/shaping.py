@@ -10,7 +10,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ingot.frontends.building.arrays import wider
-from ingot.frontends.building.indexing import take
+from ingot.frontends.building.indexing import rolled, take
 from ingot.frontends.building.scans import scan
 from ingot.frontends.torch.lowering.guards import reshaped
 from ingot.frontends.torch.lowering.index_checks import wrapped
@@ -19,6 +19,7 @@ from ingot.frontends.torch.lowering.searching import count_up_to_each
 from ingot.frontends.torch.lowering.table import RuleTable
 from ingot.frontends.torch.nodes import value_of
 from ingot.frontends.torch.sizes import Size, is_data_symbol
+from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import F32, F64, PRED, S64
 from ingot.hlo.instruction import Instruction
@@ -175,6 +176,33 @@ def _narrow_copy(op: Op, x: Instruction, dim: int, start: Size, length: Size) ->
 def _flip(op: Op, x: Instruction, dims: Sequence[int]) -> Instruction:
     axes = tuple(sorted(op.axis(dim, x.shape.rank) for dim in dims)) if x.shape.rank else ()
     return op.b.reverse(x, dimensions=axes) if axes else x
+
+
+@RULES.rule("roll")
+def _roll(op: Op, x: Instruction, shifts: Sequence[Size], dims: Sequence[int] = ()) -> Instruction:
+    """Each dimension is cut in two, which change places; without `dims` all are one dimension."""
+    b = op.b
+    if not dims:
+        flat = b.reshape_to(x, (dim_math.product(x.shape.dims),))
+        return b.reshape_to(_rolled(op, flat, 0, shifts[0]), op.dims)
+    if x.shape.rank == 0:
+        return x
+    for dim, shift in zip(dims, shifts, strict=True):
+        x = _rolled(op, x, op.axis(dim, x.shape.rank), shift)
+    return x
+
+
+def _rolled(op: Op, x: Instruction, axis: int, shift: Size) -> Instruction:
+    """Roll one dimension by a number, known or not."""
+    b, size = op.b, x.shape.dims[axis]
+    if size in (0, 1):
+        return x
+    if not isinstance(shift, int):
+        return rolled(b, x, b.size(shift), axis)
+    rest = dim_math.mod(abs(shift), size)
+    cut = rest if shift < 0 else size - rest
+    parts = [b.sliced(x, axis, cut, size), b.sliced(x, axis, 0, cut)]
+    return x if rest == 0 else b.concatenated(parts, axis)
 
 
 @RULES.rule("repeat")
