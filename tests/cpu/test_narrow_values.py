@@ -11,7 +11,7 @@ from ingot.formats.hlo_text import parse_hlo
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32, S32, S64
 from ingot.kernel import expr as ex
-from ingot.kernel.loop.narrow_values import Range, Ranges
+from ingot.kernel.passes.narrow_values import Range, Ranges
 from ingot.llvm.target import host_levels
 
 SAMPLED = """HloModule sampled

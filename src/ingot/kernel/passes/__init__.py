@@ -3,7 +3,8 @@
 
 `pipeline` lists them in the order in which they run, with the reasons for it:
 
-* indices that axes determine become plain ones (`known_indices`);
+* indices that axes determine become plain ones (`known_indices`), others are computed in s32 where
+  it holds them (`narrow_values`);
 * axes become one where all indices walk them as one (`collapse`), several where indices take them
   apart (`split_axes`, `split_rows`), and short rows are laid end to end (`short_rows`);
 * short loops are written out: windows and rows (`unroll`), periods (`unroll_phases`), stacks

@@ -30,7 +30,7 @@ from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
 from ingot.kernel.loop.argminmax import arg_fold
-from ingot.kernel.loop.narrow_values import narrow_values
+from ingot.kernel.passes.narrow_values import narrow_values
 from ingot.kernel.rewrite import Rewriter
 from ingot.kernel.schedule.pieces import Range, comparison_of_range, ends_of
 from ingot.support.records import replace
