@@ -24,7 +24,7 @@ from ingot.frontends.tensorflow.compiler import Compiler, FunctionCompiler
 from ingot.frontends.tensorflow.constant_folding import fold_on_host
 from ingot.frontends.tensorflow.dropped_launches import drop, release_dropped
 from ingot.frontends.tensorflow.errors import CANNOT_COMPILE
-from ingot.frontends.tensorflow.failure_texts import with_words
+from ingot.frontends.tensorflow.failure_texts import refused_by_both, with_words
 from ingot.frontends.tensorflow.host_report import report_hosted
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.launch_writer import Program, write_body
@@ -160,7 +160,7 @@ class Replacement:
                 if first is not None:
                     # TensorFlow refuses this call too: it says nothing about other calls.
                     self._return_to(first)
-                    error._message = "\n".join([error.message, *reversed(refusals)])
+                    error._message = refused_by_both(error.message, refusals[::-1])
                 raise
             if refusals:
                 self._report()
