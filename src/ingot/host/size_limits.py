@@ -62,7 +62,8 @@ def size_limits(module: Module, others: Iterable[Dim], largest: str) -> tuple[Si
     for size in others:
         if size not in found:
             message = (
-                f"{size}, a size of this program, is too large; its largest buffer is {largest}"
+                f"a size of this program is too large; its largest buffer is {largest}; the "
+                f"size is {size}"
             )
             found[size] = _limit(size, message)
     return tuple(found.values())

@@ -82,8 +82,9 @@ def choose(first: EagerCall, inputs: Buffers) -> EagerCall | None:
 
 
 @inlined
-def allocate_outputs(record: EagerCall, tensors: Array[Tensor], outputs: Buffers) -> None:
-    """Make the outputs."""
+def allocate_outputs(record: EagerCall, tensors: Array[Tensor], outputs: Buffers) -> bool:
+    """Make the outputs; return whether there was memory for all."""
+    is_good = True
     for index in range(record.num_outputs):
         output = record.program.outputs[index]
         size = record.sizes[output.bytes_slot]
@@ -91,6 +92,9 @@ def allocate_outputs(record: EagerCall, tensors: Array[Tensor], outputs: Buffers
         tensor = allocate_tensor(record.output_types[index], dims, i32(output.rank), size)
         tensors[index] = tensor
         outputs[index] = kernel_api.tensor_data(tensor)
+        if size > 0 and outputs[index] is None:
+            is_good = False
+    return is_good
 
 
 @inlined
@@ -127,8 +131,9 @@ def eager_call(self: Pointer, args: Array[Pointer], nargs: i64) -> Pointer:
     record = choose(first, inputs)
     if record is None:
         return refuse()
-    allocate_outputs(record, tensors, outputs)
-    if unlikely(run(record, inputs, outputs) != 0):
+    if unlikely(
+        not allocate_outputs(record, tensors, outputs) or run(record, inputs, outputs) != 0
+    ):
         for failed in range(count):
             kernel_api.delete_tensor(tensors[failed])
         return refuse()

@@ -17,9 +17,10 @@ from typing import Any
 
 from ingot.artifact.abi import ProgramInfo
 from ingot.frontends.tensorflow import capi
+from ingot.frontends.tensorflow.locations import Locations
 from ingot.frontends.tensorflow.modules import errors
-from ingot.runtime.execute import FIRST_CONSTRAINT
-from ingot.runtime.execution import sizes_error
+from ingot.runtime.execute import FIRST_CONSTRAINT, OUT_OF_MEMORY
+from ingot.runtime.execution import largest_note, sizes_error
 from ingot.support.diagnostics import ExecutionError, IngotError, InternalError, ResourceError
 from ingot.support.regex import regex
 
@@ -31,6 +32,10 @@ _MOST_INPUTS = 8
 
 _TRACED_NAME = regex(r"__(?:inference|forward|inference___backward)_(.+)_\d+(?:_part\d+)?")
 _OWN_NODE = regex(r"(part\d+_)?launch")
+_NO_TRACE = "<stack traces unavailable>"
+_HEADLINES = regex(
+    rf"^Graph execution error:\n\n(?:Detected at node .*:\n(?:{_NO_TRACE}|  File .*)\n)*"
+)
 _WRAPPER = regex(
     r"^\{\{function_node __wrapped__[^}]*\}\} |\s*\[\[\{*node [^\]]*\]\]|\s*\[Op:\w*\]$"
 )
@@ -46,15 +51,19 @@ def function_text(name: str) -> str:
     return f"the function '{name}'" if match is None else f"the function '{match[1]}' ({name})"
 
 
-def status_of(error: BaseException, function: str) -> tuple[int, str]:
-    """Return TensorFlow's status code and the text for an error of `function`."""
+def status_of(error: BaseException, function: str, *, has_run: bool = False) -> tuple[int, str]:
+    """Return TensorFlow's status code and the text for an error of `function`.
+
+    `has_run`: its program was compiled, and failed.
+    """
     if isinstance(error, MemoryError):
         error = ResourceError(
             f"the memory is too small to compile it: {error}",
             hint="look for a size that is larger than meant",
         )
     if isinstance(error, IngotError):
-        headline = CANNOT_RUN if isinstance(error, ExecutionError) else CANNOT_COMPILE
+        is_of_run = has_run or isinstance(error, ExecutionError)
+        headline = CANNOT_RUN if is_of_run else CANNOT_COMPILE
         text = f"{headline} {function_text(function)}:\n{error.diagnostic.render()}"
         return _code(error), text
     lines = "".join(traceback.format_exception(error))
@@ -73,6 +82,13 @@ def run_error(info: ProgramInfo, code: int, sizes: Sequence[Sequence[int]]) -> I
     ]
     more = f" and {len(given) - _MOST_INPUTS} more" if len(given) > _MOST_INPUTS else ""
     notes = (", ".join(given[:_MOST_INPUTS]) + more,) if given else ()
+    if code == OUT_OF_MEMORY:
+        return ResourceError(
+            "there is not enough memory for its temporary buffers",
+            code="INGOT0401",
+            notes=(*notes, *largest_note(info)),
+            hint="use smaller sizes, or free tensors of earlier calls",
+        )
     if code <= FIRST_CONSTRAINT:
         return sizes_error(info, code, notes)
     error = ExecutionError(info.run_errors[code - 1], code="INGOT0505", notes=notes)
@@ -109,6 +125,34 @@ def keep_own_text(interpolate: Any) -> Any:
         is_own = all(_OWN_NODE.fullmatch(name) for name in node_names)
         if CANNOT_COMPILE in message or CANNOT_RUN in message or is_own:
             return without_wrapper(message.strip())
-        return str(interpolate(scope, message, node_names, debug_info))
+        text = str(interpolate(scope, message, node_names, debug_info))
+        return _with_locations(text, scope._func, node_names) if _NO_TRACE in text else text
 
     return interpolated
+
+
+def _with_locations(text: str, function: Any, names: Sequence[str]) -> str:
+    """Return a message with the user's lines where TensorFlow has no stack traces of nodes.
+
+    It has none of a body that Ingot wrote, in which a node on the host has the name that it had.
+    """
+    graphs, locations = {id(function): function.graph}, Locations()
+    pending = [function.graph]
+    while pending:
+        for inner in pending.pop()._functions.values():
+            graph = getattr(inner, "graph", None)
+            if graph is not None and id(inner) not in graphs:
+                graphs[id(inner)] = graph
+                pending.append(graph)
+    for name in names:
+        found = next(filter(None, (locations.of(item, name) for item in graphs.values())), None)
+        if found is not None:
+            headline = f"Detected at node {name} defined at (most recent call last):\n"
+            line = f'  File "{found.file}", line {found.line}'
+            text = text.replace(f"{headline}{_NO_TRACE}", f"{headline}{line}")
+    return text
+
+
+def without_headlines(text: str) -> str:
+    """Return TensorFlow's words of a message, without where it found the node."""
+    return without_wrapper(_HEADLINES.sub("", text))

@@ -20,8 +20,9 @@ from typing import Any
 
 from ingot.frontends.tensorflow.body import DROPPED_ATTRIBUTES
 from ingot.frontends.tensorflow.capture import function_attributes
-from ingot.frontends.tensorflow.errors import CANNOT_COMPILE, CANNOT_RUN
+from ingot.frontends.tensorflow.errors import CANNOT_COMPILE, CANNOT_RUN, without_headlines
 from ingot.frontends.tensorflow.modules import context, errors, execute, function_pb2
+from ingot.frontends.tensorflow.op_families import HOST_HINT
 from ingot.frontends.tensorflow.specialisation import COMPUTED_VALUE
 from ingot.frontends.tensorflow.variables import may_repeat
 from ingot.support.regex import regex
@@ -30,6 +31,8 @@ _CHECK = "error[INGOT0505]"
 """The code of checks at run time. A call that Ingot refuses to lower is not made again: kernels of
 TensorFlow's end the process over some operands of a wrong rank (`lowering.ranks`)."""
 _ASSERTION = regex(r"assertion failed: .*?(?=\n  op: |\n\s*\[\[|\Z)", re.DOTALL)
+_HOST_HINTS = regex(rf"\n  hint: [^\n]*{re.escape(HOST_HINT)}[^\n]*")
+_TAGS = regex(r"\s*\[Op:[^\]]*\]\Z")
 _OP = regex(r"^  op: (\w+) \(node '([^']*)'\)$", re.MULTILINE)
 _AROUND = regex(
     r"^\d+ root error\(s\) found\.\n  \(0\) [A-Z_]+: |\{\{function_node [^}]*\}\} ?"
@@ -69,6 +72,19 @@ def with_words(message: str, definition: Any, inputs: Sequence[Any]) -> str:
         if theirs is not None and _is_like(theirs[0], ours[0]):
             return f"{words}\n{message.replace(ours[0], theirs[0])}"
     return message
+
+
+def refused_by_both(words: str, refusals: Sequence[str]) -> str:
+    """Return the message of a call that TensorFlow refuses too, whose words come first.
+
+    Args:
+        words: what TensorFlow said.
+        refusals: why Ingot did not compile the call, the last reason first.
+    """
+    # It is no help that the host may do it.
+    reasons = [_HOST_HINTS.sub("", text) for text in refusals]
+    theirs = _TAGS.sub("", _AROUND.sub("", without_headlines(words))).strip()
+    return "\n".join([theirs, *reasons])
 
 
 def _is_like(theirs: str, ours: str) -> bool:

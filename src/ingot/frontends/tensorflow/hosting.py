@@ -68,13 +68,11 @@ class HostedBody:
     Attributes:
         definition: its FunctionDef.
         inner: the FunctionDefs of what its branches and loops call.
-        shared: the names of functions that bodies of others call too.
         programs: what is compiled.
     """
 
     definition: Any
     inner: tuple[Any, ...]
-    shared: tuple[str, ...]
     programs: tuple[Program, ...]
 
 
@@ -100,7 +98,7 @@ def write_hosted(
     programs: list[Program] = []
     whole = _Whole(hosted, make_program, ListTypes.of(function))
     body = Body(original)
-    shared = as_lists(body, function, whole.types)
+    as_lists(body, function, whole.types)
     pending = [(body, function, graph)]
     definitions: list[Any] = []
     for body, item, owner in pending:
@@ -113,7 +111,7 @@ def write_hosted(
             pending.append((inner, function.library[callee], graph_of(owner, callee)))
         definitions.append(writer.write(names))
         programs += writer.programs
-    return HostedBody(definitions[0], tuple(definitions[1:]), shared, tuple(programs))
+    return HostedBody(definitions[0], tuple(definitions[1:]), tuple(programs))
 
 
 @record

@@ -47,7 +47,7 @@ from ingot.frontends.tensorflow.specialisation import (
 )
 from ingot.frontends.tensorflow.trampolines import FAILED, MISS, REQUEST
 from ingot.runtime.c_arrays import int64_array
-from ingot.runtime.execute import FIRST_CONSTRAINT
+from ingot.runtime.execute import FIRST_CONSTRAINT, OUT_OF_MEMORY
 from ingot.runtime.staged import StagedProgram
 from ingot.support.diagnostics import Diagnostic, ExecutionError, IngotError, UnsupportedError
 from ingot.support.forking import ForkLock, defers_fork
@@ -348,11 +348,11 @@ class Launch:
         found = self._at(variant)
         program = found.compiled.program
         if isinstance(program, StagedProgram):
-            return status_of(_staged_error(program, code), self.name)
+            return status_of(_staged_error(program, code), self.name, has_run=True)
         if code == DEVICE_FAILED:
-            return status_of(program.error_of(code), self.name)
+            return status_of(program.error_of(code), self.name, has_run=True)
         sizes = _input_sizes(found.key.ranks, dims, self.record.num_inputs)
-        return status_of(run_error(found.compiled.program.info, code, sizes), self.name)
+        return status_of(run_error(program.info, code, sizes), self.name, has_run=True)
 
     def may_be_exact(self, variant: int, code: int) -> bool:
         """Whether a variant for exact sizes may run where this one returned `code`."""
@@ -493,10 +493,11 @@ def _reader(data: Any) -> Reader:
 
 def _on_failure(identifier: int, variant: int, dims: Any, code: int, status: int) -> int:
     launch = _launches[identifier]
-    if launch.may_be_exact(variant, code):
+    has_memory = ctypes.c_int32(code).value != OUT_OF_MEMORY
+    if has_memory and launch.may_be_exact(variant, code):
         capi.function("TF_SetStatus")(status, capi.OK, b"")
         return TRY_EXACT
-    if launch.makes_room(variant, code):
+    if has_memory and launch.makes_room(variant, code):
         capi.function("TF_SetStatus")(status, capi.OK, b"")
         return TRY_ROOM
     kind, text = launch.explain(variant, dims, code)

@@ -99,6 +99,7 @@ PROCESS = "ingot_process"
 
 ENDED_TEXT = f"{CANCELLED_TEXT}; variables may hold values of a step that was not done."
 OUT_OF_MEMORY_TEXT = "Ingot: there is not enough memory for the temporary buffers of this function."
+"""What is said where Python has no memory to say more."""
 FOREIGN = (
     "Ingot: this graph was compiled in another process. Save models with tf.saved_model.save or "
     "model.save, which store the original functions."

@@ -38,14 +38,14 @@ def report(call: Call, variant: Variant, code: i64) -> i32:
 
     The low half of the code is the status of a program, or of a stage.
     """
-    if i32(code) == OUT_OF_MEMORY:
-        kernel_api.set_status(call.status, capi.RESOURCE_EXHAUSTED, NO_MEMORY)
-        return DONE
     # Without Python, which would raise KeyboardInterrupt here, and not in the user's program.
     if i32(code) == CANCELLED:
         kernel_api.set_status(call.status, capi.CANCELLED, ENDED)
         return DONE
-    kernel_api.set_status(call.status, capi.INTERNAL, INTERRUPTED)
+    if i32(code) == OUT_OF_MEMORY:
+        kernel_api.set_status(call.status, capi.RESOURCE_EXHAUSTED, NO_MEMORY)
+    else:
+        kernel_api.set_status(call.status, capi.INTERNAL, INTERRUPTED)
     return failed(call.record.identifier, variant, call.dims, code, call.status)
 
 

@@ -30,27 +30,21 @@ class Converter:
 
     Attributes:
         name: its name.
-        called: the names of the functions that it calls.
         kept: what keeps them registered.
     """
 
     name: str
-    called: tuple[str, ...]
     kept: Any
 
 
-def as_lists(body: Body, function: CapturedFunction, types: ListTypes) -> tuple[str, ...]:
+def as_lists(body: Body, function: CapturedFunction, types: ListTypes) -> None:
     """Write the conversion of each list of lists that a function is given; change the arguments.
 
     Args:
         body: the body of the function, with no node yet.
         function: the function.
         types: what its lists hold.
-
-    Returns:
-        The names of the functions that the nodes call.
     """
-    names: dict[str, None] = {}
     taken = {ref for node in function.nodes for ref in node.inputs}
     for number, item in enumerate(function.inputs):
         ref = TensorRef(item.name)
@@ -65,8 +59,6 @@ def as_lists(body: Body, function: CapturedFunction, types: ListTypes) -> tuple[
         node.attr["Tin"].list.type.append(type_number("variant"))
         node.attr["Tout"].list.type.append(type_number("variant"))
         body.arguments[number] = f"{node.name}:output:0"
-        names.update(dict.fromkeys((made.name, *made.called)))
-    return tuple(names)
 
 
 @cache
@@ -79,8 +71,7 @@ def _converter(dtype: str | None) -> Converter:
     with tensorflow.init_scope():
         traced = tensorflow.function(convert, autograph=False)
         made = traced.get_concrete_function(tensorflow.TensorSpec([], tensorflow.variant))
-    called = made.graph.as_graph_def().library.function
-    return Converter(made.name, tuple(item.signature.name for item in called), made)
+    return Converter(made.name, made)
 
 
 def _converted(given: Any, dtype: str | None) -> Any:

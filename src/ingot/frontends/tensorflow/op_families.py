@@ -240,18 +240,18 @@ FAMILIES = {
 FAMILY_OF = {op: family for family, names in FAMILIES.items() for op in names.split()}
 """By op type, the family that has its rule."""
 
-_HOST_HINT = "move it out of the function with jit_compile=True"
+HOST_HINT = "move it out of the function with jit_compile=True"
 _REASONS = (
     (("String", "AsString", "Regex", "Substr", "Unicode", "StaticRegex"),
-     "strings are handled on the host", _HOST_HINT),
+     "strings are handled on the host", HOST_HINT),
     (("Decode", "Encode", "ExtractJpegShape", "Parse", "SerializeTensor"),
-     "what files hold is decoded and encoded on the host", _HOST_HINT),
-    (("Print", "Timestamp", "WriteFile", "ReadFile"), "it talks to the host", _HOST_HINT),
+     "what files hold is decoded and encoded on the host", HOST_HINT),
+    (("Print", "Timestamp", "WriteFile", "ReadFile"), "it talks to the host", HOST_HINT),
     (("PyFunc", "EagerPyFunc", "PyFuncStateless"), "it runs Python code",
-     "write it with TensorFlow ops, or " + _HOST_HINT),
+     "write it with TensorFlow ops, or " + HOST_HINT),
     (("LookupTable", "HashTable", "MutableHash", "Iterator", "OptionalGet"),
-     "tables and iterators live on the host", _HOST_HINT),
-    (("Collective",), "collectives are not compiled", _HOST_HINT),
+     "tables and iterators live on the host", HOST_HINT),
+    (("Collective",), "collectives are not compiled", HOST_HINT),
 )  # fmt: skip
 
 
@@ -265,4 +265,4 @@ def reason(op: str) -> tuple[str, str]:
     for prefixes, why, hint in _REASONS:
         if op.startswith(prefixes):
             return why, hint
-    return "there is no lowering for it", _HOST_HINT + ", or write it with other ops"
+    return "there is no lowering for it", HOST_HINT + ", or write it with other ops"

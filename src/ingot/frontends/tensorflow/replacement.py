@@ -18,13 +18,13 @@ from dataclasses import replace
 from typing import Any
 
 from ingot.frontends.tensorflow.body import INGOT_COMPILE, launch_output_types, variable_inputs
-from ingot.frontends.tensorflow.capture import capture
+from ingot.frontends.tensorflow.capture import capture, function_attributes
 from ingot.frontends.tensorflow.captured import CapturedFunction
 from ingot.frontends.tensorflow.compiler import Compiler, FunctionCompiler
 from ingot.frontends.tensorflow.constant_folding import fold_on_host
 from ingot.frontends.tensorflow.dropped_launches import drop, release_dropped
 from ingot.frontends.tensorflow.errors import CANNOT_COMPILE
-from ingot.frontends.tensorflow.failure_texts import with_words
+from ingot.frontends.tensorflow.failure_texts import refused_by_both, with_words
 from ingot.frontends.tensorflow.host_report import report_hosted
 from ingot.frontends.tensorflow.launch import Launch
 from ingot.frontends.tensorflow.launch_writer import Program, write_body
@@ -61,7 +61,6 @@ _STATE = (
     "_inner",
     "_is_repeatable",
     "_refused",
-    "_shared",
     "function",
     "one_op",
     "programs",
@@ -101,7 +100,6 @@ class Replacement:
         "_original",
         "_refused",
         "_returns",
-        "_shared",
         "function",
         "one_op",
         "programs",
@@ -122,7 +120,6 @@ class Replacement:
         self._returns = 0
         self._compilers: list[FunctionCompiler] = []
         self._inner: tuple[Any, ...] = ()
-        self._shared: tuple[str, ...] = ()
         self.function = function
         self.one_op: OneOp | None = None
         self.programs: tuple[Program, ...] = ()
@@ -163,7 +160,7 @@ class Replacement:
                 if first is not None:
                     # TensorFlow refuses this call too: it says nothing about other calls.
                     self._return_to(first)
-                    error._message = "\n".join([error.message, *reversed(refusals)])
+                    error._message = refused_by_both(error.message, refusals[::-1])
                 raise
             if refusals:
                 self._report()
@@ -285,7 +282,7 @@ class Replacement:
 
     def _write_whole(self) -> tuple[tuple[Program, ...], OneOp | None]:
         program = self._make_program(self.function, self.function.name)
-        self.function, self._inner, self._shared = program.function, (), ()
+        self.function, self._inner = program.function, ()
         self._body = write_body(self._original, program)
         is_launch = [node.op for node in self._body.node_def] == [program.op]
         return (program,), OneOp(program, self._body) if is_launch else None
@@ -302,7 +299,6 @@ class Replacement:
             self._runs_itself,
         )
         self._body, self._inner = written.definition, written.inner
-        self._shared = written.shared
         weakref.finalize(self, _forget, self.inner_names).atexit = False
         return written.programs
 
@@ -357,12 +353,30 @@ class Replacement:
         self._define(self._body)
 
     def add_inner(self, graph: Any) -> None:
-        """Give a session's graph the functions that the body calls: it has a library of its own."""
+        """Give a session's graph what the body calls: the graph has a library of its own.
+
+        What a function of the user's calls in turn is known to the graph, unless a gradient that
+        was made later changed the call.
+        """
         runtime = context.context()
         with graph._c_graph.get() as c_graph:
-            for name in (*self.inner_names, *self._shared):
-                with runtime.get_c_function(name).get() as function:
-                    pywrap_tf_session.TF_GraphCopyFunction(c_graph, function, None)
+            for name in self._called():
+                if not graph._is_function(name):
+                    with runtime.get_c_function(name).get() as function:
+                        pywrap_tf_session.TF_GraphCopyFunction(c_graph, function, None)
+
+    def _called(self) -> list[str]:
+        """Return the names of the functions that the body calls, and those that these call."""
+        runtime = context.context()
+        found: dict[str, None] = {}
+        pending = [self._body]
+        while pending:
+            nodes = pending.pop().node_def
+            for name in (item.name for node in nodes for item in function_attributes(node)):
+                if name not in found and runtime.has_function(name):
+                    found[name] = None
+                    pending.append(runtime.get_function_def(name))
+        return list(found)
 
     def show_original(self, graph: Any) -> None:
         """Let TensorFlow's shape inference in this graph, which never runs, see the original."""

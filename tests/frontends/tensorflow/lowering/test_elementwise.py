@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 from tests.frontends.tensorflow.lowering.checking import SPECIAL, check, numbers, specs_of, trace
 
+from ingot.frontends.tensorflow import hook
 from ingot.frontends.tensorflow.lowering import binary, unary
 
 BF16 = tf.bfloat16.as_numpy_dtype
@@ -104,6 +105,39 @@ def test_gradient_rows(name):
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, bool, np.complex64])
 def test_cast(dtype, target):
     check(lambda x: tf.cast(x, target), numbers(3, 4, dtype=dtype, scale=3))
+
+
+@pytest.mark.parametrize("count", [1, 7, 16, 53])
+@pytest.mark.parametrize("target", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+def test_a_float_that_no_integer_is_near_becomes_the_nearest(target, count):
+    """At any place of a vector, as a constant and as a size; TensorFlow's kernel has no rule."""
+    limits = np.iinfo(target)
+    ends = [limits.min, limits.max, limits.min - 1, limits.max + 1, 2**31, -(2**31), 2.0**63]
+    special = [np.nan, np.inf, -np.inf, -0.0, -0.9, 300.7, -300.7, 3e9, -3e9, 1e30, -1e30]
+    wide = np.resize(np.array([*special, *ends], np.float32).astype(np.float64), count)
+    want = [
+        0 if np.isnan(x) else min(max(int(np.clip(x, -1e38, 1e38)), limits.min), limits.max)
+        for x in wide
+    ]
+    hook.enable()
+    try:
+        cast = tf.function(lambda x: tf.cast(x, target), jit_compile=True)
+        constant = tf.function(lambda: tf.cast(wide, target), jit_compile=True)
+        assert cast(wide.astype(np.float32)).numpy().tolist() == want
+        assert cast(wide).numpy().tolist() == want
+        assert constant().numpy().tolist() == want
+    finally:
+        hook.disable()
+
+
+def test_a_size_that_is_cast_is_the_nearest_integer_too():
+    def sizes(x):
+        return tf.zeros([tf.cast(300.7, tf.int8)]), tf.zeros(
+            [tf.cast(tf.cast(tf.shape(x)[0], tf.float32) * 100 - 900, tf.uint8)]
+        )
+
+    program = trace(sizes, [tf.TensorSpec([3])])
+    assert [item.shape for item in program.evaluate([np.zeros(3, np.float32)])[0]] == [(127,), (0,)]
 
 
 @pytest.mark.parametrize("target", ["int32", "uint8", "int16", "float32"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -95,3 +96,59 @@ def test_nothing_with_effects_runs_again() -> None:
             function(tf.constant(9))
     np.testing.assert_array_equal(v, [1.0, 2.0, 3.0])
     np.testing.assert_array_equal(written(tf.constant(0)), 3.0)
+
+
+OPEN = tf.TensorSpec([None, None])
+REFUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
+    "concat": (
+        lambda x, y: tf.concat([x * 2.0, y], 1),
+        (tf.ones([4, 6]), tf.ones([3, 6])),
+        "ConcatOp : Dimension 0 in both shapes must be equal",
+    ),
+    "reshape": (
+        lambda x, y: tf.reshape(x, [-1, 3]) + y,
+        (tf.ones([1, 7]), tf.ones([1, 3])),
+        "Input to reshape is a tensor with 7 values, but the requested shape requires a multiple",
+    ),
+    "matmul": (
+        lambda x, y: x @ y,
+        (tf.ones([4, 6]), tf.ones([5, 3])),
+        "Matrix size-incompatible: In[0]: [4,6], In[1]: [5,3]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_sizes_that_fit_no_op_are_told_in_both_words(name: str) -> None:
+    """It would be no help to move the op out of the function."""
+    function, arguments, words = REFUSED[name]
+    compiled = tf.function(function, jit_compile=True, input_signature=[OPEN, OPEN])
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        compiled(*arguments)
+    first, own = caught.value.message.split("\n", 1)
+    assert first.startswith(words)
+    assert own.startswith("Ingot cannot compile the function")
+    assert "error[INGOT0312]" in own
+    assert "move it out" not in own
+    assert re.search(r"  op: \w+ \(node '.*'\)\n  at: .*test_failure_texts.py:\d+", own)
+
+
+def test_an_op_on_the_host_that_fails_names_the_users_line() -> None:
+    def fail(x: Any) -> Any:
+        raise ValueError(f"no row {x}")
+
+    @tf.function(jit_compile=True)
+    def looked_up(x: Any) -> Any:
+        for i in tf.range(2):
+            found = tf.numpy_function(fail, [x * 2.0], tf.float32)  # looked up
+            x += tf.ensure_shape(found, [])
+            x += tf.cast(i, x.dtype)
+        return x
+
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    line = 1 + next(at for at, text in enumerate(lines) if text.endswith("# looked up"))
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        looked_up(tf.constant(3.0))
+    assert "ValueError: no row 6.0" in caught.value.message
+    assert f'test_failure_texts.py", line {line}\n' in caught.value.message
+    assert "stack traces unavailable" not in caught.value.message

@@ -4,6 +4,7 @@
 TensorFlow runs what stands before the failing op, so a variable is assigned wholly or not at all.
 """
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -180,6 +181,24 @@ def test_too_little_memory_to_compile_is_no_bug_of_ours(monkeypatch):
 
     with pytest.raises(tf.errors.ResourceExhaustedError, match="INGOT0400"):
         enlarged(tf.ones([1, 8, 8, 1]))
+
+
+def test_results_and_temporaries_that_memory_has_no_room_for():
+    """400 TB, which no process can address: the first call, and the short way of later ones."""
+    options = {"jit_compile": True, "input_signature": [tf.TensorSpec([None, 1])]}
+    result = tf.function(lambda x: tf.matmul(x, x, transpose_b=True), **options)
+    temporary = tf.function(
+        lambda x: tf.reduce_sum(tf.sort(tf.matmul(x, x, transpose_b=True))), **options
+    )
+    x = tf.ones([10_000_000, 1])
+    for _ in range(2):
+        with pytest.raises(tf.errors.ResourceExhaustedError, match=r"shape\[10000000,10000000\]"):
+            result(x)
+        with pytest.raises(tf.errors.ResourceExhaustedError) as caught:
+            temporary(x)
+        assert caught.value.message.startswith("Ingot cannot run the function")
+        assert "error[INGOT0401]" in caught.value.message
+        assert re.search(r"its largest buffer is .* bytes", caught.value.message)
 
 
 def test_a_result_larger_than_memory_is_refused_before_it_is_made():

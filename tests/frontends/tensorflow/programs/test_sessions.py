@@ -207,3 +207,30 @@ def test_a_cut_function_writes_what_no_control_output_names():
                 return np.array([session.run(made), session.run(made), session.run(v)])
 
     np.testing.assert_array_equal(runs(True), runs(False))
+
+
+def test_a_session_has_what_loops_call_after_a_gradient_changed_the_calls(compiled, tmp_path):
+    """The second gradient rewrites the calls in the loop's body, whose graph no session knows."""
+
+    def run(jit_compile):
+        @tf.function(jit_compile=jit_compile)
+        def step(a, x):
+            tf.print("step", output_stream=f"file://{tmp_path}/steps")
+            return a * x + tf.sin(a)
+
+        @tf.function(jit_compile=jit_compile)
+        def steps(x):
+            return tf.while_loop(lambda i, _: i < 3, lambda i, a: (i + 1, step(a, x)), [0, x])[1]
+
+        with tf.Graph().as_default():
+            x = tf.compat.v1.placeholder(tf.float32, [2])
+            found = [tf.function(lambda x: steps(x) * 2.0, jit_compile=jit_compile)(x)]
+            for _ in range(2):
+                found += tf.gradients(found[-1], x)
+            with tf.compat.v1.Session() as session:
+                return session.run(found, {x: [0.5, 2.0]})
+
+    found = run(True)
+    assert compiled
+    for have, want in zip(found, run(None), strict=True):
+        np.testing.assert_allclose(have, want, rtol=1e-5)

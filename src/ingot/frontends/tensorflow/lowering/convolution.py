@@ -75,7 +75,7 @@ def _filter_gradient(
 def _convolution(op: Op) -> Value:
     image, kernel = op.tensor(0), op.tensor(1)
     if 0 in kernel.shape.dims:
-        raise op.error("filter must not have zero elements")
+        raise op.mistake("filter must not have zero elements")
     return _forward(op, image, kernel, _groups(op, image.shape.dims, kernel.shape.dims))
 
 

@@ -43,7 +43,7 @@ def _weights(op: Op, number: int, values: Instruction) -> Instruction | None:
         return None
     dims, given = values.shape.dims, weights.shape.dims
     if len(dims) != len(given) or not all(map(op.b.same, dims, given)):
-        raise op.error(
+        raise op.mistake(
             "`weights` must be the same shape as `arr` or a length-0 `Tensor`, in which case "
             f"it acts as all weights equal to 1. Got {list(given)} and {list(dims)}"
         )
@@ -85,7 +85,7 @@ def _dense(op: Op) -> Value:
     if given.shape.rank < 2:
         return _counted(op, size, numbers, weights)
     if given.shape.rank > 2:
-        raise op.error(f"Shape must be at most rank 2 but is rank {given.shape.rank}")
+        raise op.mistake(f"Shape must be at most rank 2 but is rank {given.shape.rank}")
     row = b.reshape_to(b.iota_of(S64, given.shape.dims, 0), numbers.shape.dims)
     return _counted_by_rows(op, row, given.shape.dims[0], size, numbers, weights)
 
@@ -137,7 +137,7 @@ def _dense_to_sparse(op: Op) -> tuple[Value, ...]:
     if len(dims) == 1:
         return _sparse_counts(op, 0, b.zeros(Shape.array(S64, dims)), None)
     if len(dims) != 2:
-        raise op.error(f"Input must be a 1 or 2-dimensional tensor. Got: {list(dims)}")
+        raise op.mistake(f"Input must be a 1 or 2-dimensional tensor. Got: {list(dims)}")
     row = b.reshape_to(b.iota_of(S64, dims, 0), (dims[0] * dims[1],))
     return _sparse_counts(op, 0, row, dims[0])
 
@@ -153,7 +153,7 @@ def _sparse_counts(op: Op, number: int, row: Instruction, rows: Size | None) -> 
     """
     b, weights = op.b, _weights(op, len(op) - 1, op.tensor(number))
     if 0 in op.dims(number):
-        raise op.error("Invalid input: Shapes dimension cannot be 0.")
+        raise op.mistake("Invalid input: Shapes dimension cannot be 0.")
     numbers = b.convert_to(_numbers(op, number, "Input values must all be non-negative"), S64)
     size: Size = int(op.attribute("maxlength", -1))
     cells = b.concatenated([b.reshape_to(x, (*x.shape.dims, 1)) for x in (row, numbers)], 1)

@@ -74,7 +74,7 @@ def _dynamic_partition(op: Op) -> tuple[Value, ...]:
     data, numbers = op.tensor(0), op.tensor(1)
     outer, rest = data.shape.dims[: numbers.shape.rank], data.shape.dims[numbers.shape.rank :]
     if len(outer) != numbers.shape.rank or not all(map(b.same, outer, numbers.shape.dims)):
-        raise op.error(
+        raise op.mistake(
             "data.shape must start with partitions.shape, got data.shape = "
             f"[{dims_text(data.shape.dims)}], partitions.shape = [{dims_text(numbers.shape.dims)}]"
         )

@@ -33,6 +33,7 @@ from ingot.frontends.tensorflow.lowering.values import (
 )
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
+from ingot.hlo.dtype import greatest, least_finite
 
 _MOST_INTEGERS, _MOST_FLOATS = 1024, 16
 Fold = Callable[[Op, list[Array]], "Array | tuple[Array, ...] | None"]
@@ -137,10 +138,11 @@ def _cast(op: Op, arrays: list[Array]) -> Array | None:
     source = op.dtype(0)
     if _symbolic(array):
         return array if target.is_integer else None
-    if source.is_float and not target.is_float:
-        return (
-            None if not np.isfinite(array.astype(np.float64)).all() else array.astype(target.numpy)
-        )
+    if source.is_float and target.is_integer:
+        # NumPy's answer for a number that the integers do not have is not `convert`'s.
+        wide, low, high = array.astype(np.float64), least_finite(target), greatest(target)
+        if not ((wide >= float(low)) & (wide < float(high + 1))).all():
+            return None
     return array.astype(target.numpy)
 
 

@@ -25,7 +25,7 @@ def _conjugate_transpose(op: Op) -> Value:
 def _axis_from_front(op: Op, name: str, rank: int) -> int:
     axis = int(op.attribute(name, 0))
     if axis < 0:
-        raise op.error(f"{name} must be >=0, got {axis}")
+        raise op.mistake(f"{name} must be >=0, got {axis}")
     return op.axis_of(axis, rank)
 
 

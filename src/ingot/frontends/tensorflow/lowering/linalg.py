@@ -44,14 +44,14 @@ def matrices(op: Op, number: int = 0) -> Instruction:
     """Return operand `number` in an element type that LAPACK has."""
     x = op.tensor(number)
     if x.shape.rank < 2:
-        raise op.error(f"operand {number} must be matrices, its rank is {x.shape.rank}")
+        raise op.mistake(f"operand {number} must be matrices, its rank is {x.shape.rank}")
     return op.b.convert_to(x, lapack_element(x.shape.dtype))
 
 
 def _square(op: Op, number: int = 0) -> Instruction:
     x = matrices(op, number)
     if not op.b.same(x.shape.dims[-1], x.shape.dims[-2]):
-        raise op.error(f"the matrices {list(x.shape.dims)} must be square")
+        raise op.mistake(f"the matrices {list(x.shape.dims)} must be square")
     return x
 
 

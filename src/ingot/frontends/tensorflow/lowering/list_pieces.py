@@ -18,7 +18,7 @@ def _split(op: Op) -> Value:
     """tensor, element shape, lengths."""
     tensor, lengths = op.tensor(0), op.integers(2, "lengths of the pieces")
     if tensor.shape.rank == 0:
-        raise op.error("Tensor must be at least a vector, but saw shape: []")
+        raise op.mistake("Tensor must be at least a vector, but saw shape: []")
     if len(set(lengths)) != 1:
         raise op.error("a tensor is split into pieces of different lengths")
     size, *rest = tensor.shape.dims

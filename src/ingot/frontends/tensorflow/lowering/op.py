@@ -273,15 +273,16 @@ class Op:
         """Return the error that says why this node cannot be compiled."""
         return located(self.node, UnsupportedError(message, code="INGOT0310", hint=hint))
 
+    def mistake(self, message: str, hint: str = "") -> UnsupportedError:
+        """Return the error for shapes or values that TensorFlow's own kernel refuses too."""
+        return located(self.node, UnsupportedError(message, code="INGOT0312", hint=hint))
+
     def mismatch(self, *numbers: int) -> UnsupportedError:
         """Return the error for operands whose shapes do not fit."""
         shapes = " and ".join(
             f"{self.dtype(n).name}[{','.join(map(str, self.dims(n)))}]" for n in numbers
         )
-        return located(
-            self.node,
-            UnsupportedError(f"shapes {shapes} do not fit {self.node.op}", code="INGOT0312"),
-        )
+        return self.mistake(f"shapes {shapes} do not fit {self.node.op}")
 
     def unchecked_operands(self) -> tuple[int, ...]:
         """Return the tensors among the operands if TensorFlow did not know each one's rank.

@@ -176,13 +176,13 @@ def _state_of(op: Op, words: int) -> Instruction:
     """Return the state of operand 0, a generator that holds so many words at least."""
     old = read(op)
     if old.shape.rank != 1:
-        raise op.error(
+        raise op.mistake(
             "RNG state must have one and only one dimension, not "
             f"[{','.join(map(str, old.shape.dims))}]"
         )
     (size,) = old.shape.dims
     if isinstance(size, int) and size < words:
-        raise op.error(f"The size of the state must be at least {words}; got {size}")
+        raise op.mistake(f"The size of the state must be at least {words}; got {size}")
     return old
 
 

@@ -66,7 +66,7 @@ def numbers_for_each(op: Op, dims: Sizes, parameters: Sizes) -> Size:
     differ = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
     each = dim_math.exact_quotient(dim_math.product(dims), dim_math.product(parameters))
     if len(parameters) > len(dims) or differ or each is None:
-        raise op.error(
+        raise op.mistake(
             f"Shape passed in must end with broadcasted shape: {list(dims)}, {list(parameters)}"
         )
     return each

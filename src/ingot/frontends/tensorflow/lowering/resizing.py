@@ -119,7 +119,7 @@ def target_sizes(op: Op) -> Sizes:
     """Return the height and width that operand 1 asks for."""
     sizes = op.sizes(1, "size", least=-1)
     if any(isinstance(size, int) and size <= 0 for size in sizes):
-        raise op.error(f"output dimensions must be positive, got {list(sizes)}")
+        raise op.mistake(f"output dimensions must be positive, got {list(sizes)}")
     return sizes
 
 

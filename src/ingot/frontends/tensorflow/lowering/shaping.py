@@ -67,7 +67,7 @@ def resolve_reshape(op: Op, total: Size, wanted: Sizes) -> Sizes:
     open_axes = [axis for axis, size in enumerate(wanted) if size == -1]
     if not open_axes:
         if not op.b.same(total, dim_math.product(wanted)):
-            raise op.error(f"a tensor of {total} elements cannot take shape {list(wanted)}")
+            raise op.mistake(f"a tensor of {total} elements cannot take shape {list(wanted)}")
         return wanted
     rest = dim_math.product(size for size in wanted if size != -1)
     if rest == 0:
@@ -75,7 +75,7 @@ def resolve_reshape(op: Op, total: Size, wanted: Sizes) -> Sizes:
     else:
         missing = dim_math.exact_quotient(total, rest)
     if missing is None:
-        raise op.error(f"a tensor of {total} elements cannot take shape {list(wanted)}")
+        raise op.mistake(f"a tensor of {total} elements cannot take shape {list(wanted)}")
     return tuple(missing if size == -1 else size for size in wanted)
 
 
@@ -158,7 +158,7 @@ def _concat(op: Op, parts: list[Instruction], axis: int) -> Value:
     for part in whole[1:]:
         for dimension, (left, right) in enumerate(zip(first, part.shape.dims, strict=True)):
             if dimension != axis and not op.b.same(left, right):
-                raise op.error(
+                raise op.mistake(
                     f"shapes {whole[0].shape.to_string(with_layout=False)} and "
                     f"{part.shape.to_string(with_layout=False)} cannot be joined along axis {axis}"
                 )
@@ -206,7 +206,7 @@ def _split(op: Op) -> tuple[Value, ...]:
     if part is None and op.b.program.is_computed((whole,)):
         part = computed_size(op.frame, op.b.binary("divide", op.b.size(whole), count))
     if part is None or not op.b.same(part * count, whole):
-        raise op.error(f"a dimension of size {whole} cannot be split into {count} equal parts")
+        raise op.mistake(f"a dimension of size {whole} cannot be split into {count} equal parts")
     return tuple(op.b.sliced(operand, axis, part * n, part * (n + 1)) for n in range(count))
 
 
@@ -250,7 +250,7 @@ def _broadcast_to(op: Op) -> Value:
     wanted = op.sizes(1, "new shape")
     dims = op.b.broadcast_dims(op.dims(0), wanted)
     if dims is None or len(dims) != len(wanted):
-        raise op.error(f"a tensor of shape {list(op.dims(0))} cannot take shape {list(wanted)}")
+        raise op.mistake(f"a tensor of shape {list(op.dims(0))} cannot take shape {list(wanted)}")
     return op.b.spread(op.tensor(0), dims)
 
 

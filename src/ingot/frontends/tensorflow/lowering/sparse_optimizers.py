@@ -87,15 +87,15 @@ def _on_rows(rule: Rule, indices_at: int) -> Rule:
 def _check(op: Op, old: Instruction, indices: Instruction, gradient: Instruction) -> None:
     """Hold the operands to what TensorFlow's kernels demand of them."""
     if old.shape.rank == 0:
-        raise op.error("var must be at least 1 dimensional")
+        raise op.mistake("var must be at least 1 dimensional")
     if indices.shape.rank != 1:
-        raise op.error("indices must be one-dimensional")
+        raise op.mistake("indices must be one-dimensional")
     (count,), wanted = indices.shape.dims, old.shape.dims[1:]
     dims = gradient.shape.dims
     if len(dims) != old.shape.rank or not all(map(op.b.same, dims[1:], wanted)):
-        raise op.error(f"var and grad must match in their inner dimensions: {old.shape}")
+        raise op.mistake(f"var and grad must match in their inner dimensions: {old.shape}")
     if not op.b.same(dims[0], count):
-        raise op.error("grad must be the same size as indices in the first dimension.")
+        raise op.mistake("grad must be the same size as indices in the first dimension.")
     assert_inside(op.b, indices, old.shape.dims[0])
 
 

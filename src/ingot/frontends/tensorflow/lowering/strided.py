@@ -91,7 +91,7 @@ class _Reader:
     def read(self) -> Strides:
         strides = self.op.integers(self.first + 2, "strides")
         if 0 in strides:
-            raise self.op.error(f"strides[{strides.index(0)}] must be non-zero")
+            raise self.op.mistake(f"strides[{strides.index(0)}] must be non-zero")
         masks = {
             name: int(self.op.attribute(f"{name}_mask", 0))
             for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")

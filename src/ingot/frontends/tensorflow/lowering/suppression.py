@@ -176,7 +176,7 @@ def most_boxes(op: Op, number: int) -> Size:
     """Return an operand that is a greatest number of boxes."""
     most = op.size(number, "max_output_size")
     if isinstance(most, int) and most < 0:
-        raise op.error(f"output size must be non-negative, got {most}")
+        raise op.mistake(f"output size must be non-negative, got {most}")
     return most
 
 

@@ -94,7 +94,7 @@ def _resize(op: Op) -> Value:
     if known is not None and not found.is_counted:
         size = plain_size(known.item())
         if isinstance(size, int) and size < 0:
-            raise op.error(f"TensorListSlice expects size to be non-negative. Got: {size}")
+            raise op.mistake(f"TensorListSlice expects size to be non-negative. Got: {size}")
         if found.buffer is None:
             return replace(found, length=size)
         if isinstance(size, int) and isinstance(found.length, int) and size < found.length:

@@ -57,7 +57,7 @@ def _check_shape(op: Op) -> None:
     wanted = [have if size is None else size for size, have in zip(declared, dims, strict=False)]
     if len(declared) != len(dims) or not all(map(op.b.same, dims, wanted)):
         shape = ",".join("?" if size is None else str(size) for size in declared)
-        raise op.error(
+        raise op.mistake(
             "Trying to assign to variable with tensor with wrong shape. Expected "
             f"[{shape}] got [{dims_text(dims)}]. Shape of a variable cannot be changed after "
             "initialization"

@@ -64,7 +64,7 @@ def positive(op: Op, name: str, values: Sequence[int]) -> tuple[int, ...]:
     """Return the sizes, strides or rates of a window; what is not positive is refused."""
     for axis, value in enumerate(values):
         if value <= 0:
-            raise op.error(
+            raise op.mistake(
                 f"Sliding window {name} field for dimension {axis} must be positive but is {value}"
             )
     return tuple(map(int, values))
@@ -93,7 +93,7 @@ def paddings(
     if kind == "EXPLICIT":
         flat = [int(value) for value in op.attribute("explicit_paddings")]
         if min(flat) < 0:
-            raise op.error("All elements of explicit_paddings must be nonnegative")
+            raise op.mistake("All elements of explicit_paddings must be nonnegative")
         pairs = list(zip(flat[::2], flat[1::2], strict=True))
         return tuple(pairs[axis] for axis in layout.spatial)
     found: list[tuple[int, int]] = []

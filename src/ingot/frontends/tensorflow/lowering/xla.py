@@ -108,14 +108,14 @@ def _broadcast_helper(op: Op) -> tuple[Value, ...]:
     axes = op.integers(2, "broadcast dimensions")
     if not axes:
         if left.shape.rank != right.shape.rank and 0 not in (left.shape.rank, right.shape.rank):
-            raise op.error(
+            raise op.mistake(
                 "If broadcast_dims is empty, both arguments must have equal rank; argument shapes "
                 f"{list(left.shape.dims)} and {list(right.shape.dims)}"
             )
         return left, right
     low, high = sorted((left, right), key=lambda x: x.shape.rank)
     if len(axes) != low.shape.rank:
-        raise op.error("broadcast_dims must have size equal to the smaller argument rank")
+        raise op.mistake("broadcast_dims must have size equal to the smaller argument rank")
     sizes = dict(zip(axes, low.shape.dims, strict=True))
     dims = tuple(sizes.get(axis, 1) for axis in range(high.shape.rank))
     wide = op.b.reshape_to(low, dims)

@@ -24,19 +24,19 @@ def _grid(op: Op, name: str, blocks: int, rank: int) -> tuple[tuple[int, ...], t
     )
     for axis, count in enumerate(counts):
         if count <= 0:
-            raise op.error(f"'{name}' at index {axis} must be positive, but got {count}")
+            raise op.mistake(f"'{name}' at index {axis} must be positive, but got {count}")
     if blocks != math.prod(counts):
-        raise op.error(f"'N' must match number of slices {math.prod(counts)}, but got {blocks}")
+        raise op.mistake(f"'N' must match number of slices {math.prod(counts)}, but got {blocks}")
     if rank != len(counts):
-        raise op.error(
+        raise op.mistake(
             f"rank must be the same as '{name}' length {len(counts)}, but got rank {rank}"
         )
     paddings = paddings or (0,) * rank
     if len(paddings) != rank:
-        raise op.error(f"'paddings' must be of length {rank}, but got {len(paddings)}")
+        raise op.mistake(f"'paddings' must be of length {rank}, but got {len(paddings)}")
     for axis, padding in enumerate(paddings):
         if padding < 0:
-            raise op.error(f"'paddings' must be non-negative, but got {padding} at index {axis}")
+            raise op.mistake(f"'paddings' must be non-negative, but got {padding} at index {axis}")
     return counts, paddings
 
 
@@ -46,7 +46,7 @@ def _joined(op: Op, blocks: Sequence[Instruction]) -> Instruction:
     for index, block in enumerate(rows):
         given = block.shape.dims
         if len(given) != len(first) or not all(map(b.same, first, given)):
-            raise op.error(
+            raise op.mistake(
                 f"'inputs' must all have the same expected shape {list(first)}, but got "
                 f"{list(given)} at index {index}"
             )
@@ -58,7 +58,7 @@ def _joined(op: Op, blocks: Sequence[Instruction]) -> Instruction:
     for axis, padding in enumerate(paddings):
         size = whole.shape.dims[axis]
         if isinstance(size, int) and padding > size:
-            raise op.error(
+            raise op.mistake(
                 "'paddings' must not exceed expected output shape dimension "
                 f"{size} at index {axis}, but got {padding}"
             )
@@ -81,7 +81,7 @@ def _cut(op: Op, whole: Instruction) -> tuple[Value, ...]:
 
 def _block(op: Op, size: Size, count: int) -> int:
     if not isinstance(size, int) or size % count:
-        raise op.error(f"a size of {size} must be evenly divisible by 'num_splits' {count}")
+        raise op.mistake(f"a size of {size} must be evenly divisible by 'num_splits' {count}")
     return size // count
 
 
