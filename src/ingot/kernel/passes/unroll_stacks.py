@@ -46,8 +46,8 @@ BLOCKS = (8, 4)
 WORK_OF_BLOCK = 16
 """Weighted ops that all positions of a long axis share, at least.
 
-Channels of a sampled image share coordinates and weights: PyTorch's `grid_sample` of 4x32x64x64 takes
-0.85 of the time in blocks, of 3 channels the same time (AVX-512, one thread, 2026-11-30).
+Channels of a sampled image share coordinates and weights: PyTorch's `grid_sample` of 4x32x64x64
+takes 0.85 of the time in blocks, of 3 channels the same time (AVX-512, one thread, 2026-11-30).
 """
 
 _AT_HAND = frozenset({"constant", "index", "load"})
