@@ -73,6 +73,7 @@ class Settings(TypedDict, total=False):
     pass_fuel: int | None
     rewrite_fuel: int | None
     progress: Literal["auto", "off"]
+    quick_exit: bool
     gpu: bool
     cuda_library: str
     gpu_memory_limit: int | None

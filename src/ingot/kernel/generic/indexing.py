@@ -19,7 +19,8 @@ from ingot.kernel.expr import Expr, is_position, walk
 from ingot.kernel.generic.generalize import IN_TILES, GenericKernel, generalized
 from ingot.kernel.generic.reduction import is_element
 from ingot.kernel.ir import LoopKernel, Store
-from ingot.kernel.schedule.loop_schedule import LoopSchedule, SquareTiles, StagedUpdates
+from ingot.kernel.schedule.gathers import LEAST_AHEAD
+from ingot.kernel.schedule.loop_schedule import InLanes, LoopSchedule, SquareTiles, StagedUpdates
 
 OF_INDICES = frozenset({
     "load", "constant", "convert", "compare", "and", "add", "select", "maximum", "minimum",
@@ -35,8 +36,8 @@ MORE = "it does more than gather or scatter elements"
 
 def generic_indexing(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | str:
     """Return the generic kernel of a plain gather or scatter, or why a kernel is none."""
-    if not (own.ahead.bits > 0 or isinstance(own.strategy, StagedUpdates)):
-        return "it has no indices to compute ahead"
+    if not (_has_lanes_to_fill(own) or isinstance(own.strategy, StagedUpdates)):
+        return "it has no long axis of indices"
     if kernel.local_buffers or len(kernel.passes) != 1 or not _is_plain(kernel.exprs):
         return MORE
     (only,) = kernel.passes
@@ -46,6 +47,14 @@ def generic_indexing(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | s
     if not (_combines(store) if kernel.serial else store.is_simple and _gathers(store.value)):
         return MORE
     return generalized(kernel, own, "update" if kernel.serial else "gather")
+
+
+def _has_lanes_to_fill(own: LoopSchedule) -> bool:
+    """Whether lanes run along a long axis, at indices computed ahead or where they are used."""
+    axis = own.vector_axis
+    if own.ahead.bits > 0 or axis is None or not isinstance(own.strategy, InLanes):
+        return own.ahead.bits > 0
+    return not isinstance(axis.extent, int) or axis.extent >= LEAST_AHEAD
 
 
 def _is_plain(exprs: tuple[Expr, ...]) -> bool:
