@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ingot.frontends.building.arrays import ArrayBuilder, Sizes
+from ingot.hlo import dim as dim_math
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.dtype import S64, DType
@@ -90,6 +91,17 @@ def take_elements(
         index_vector_dim=rank,
         slice_sizes=(1,) * rank,
     )
+
+
+def rolled_by(b: ArrayBuilder, operand: Instruction, shift: int, axis: int) -> Instruction:
+    """Roll by a known number: the dimension is cut in two, which change places."""
+    size = operand.shape.dims[axis]
+    rest = 0 if size in (0, 1) else dim_math.mod(abs(shift), size)
+    if rest == 0:
+        return operand
+    cut = rest if shift < 0 else size - rest
+    parts = [b.sliced(operand, axis, cut, size), b.sliced(operand, axis, 0, cut)]
+    return b.concatenated(parts, axis)
 
 
 def rolled(b: ArrayBuilder, operand: Instruction, shift: Instruction, axis: int) -> Instruction:

@@ -141,10 +141,10 @@ def _compile_directly(
         executable = ordinary()
         serialized = executable.serialize()
         _Trust.compare(header, serialized)
-        if _is_rewritten(module):
+        if header.kinds <= _Trust.alike and _is_rewritten(module):
             # It means the same whether or not its kinds were known.
             executable = None
-        elif name and header.kinds <= _Trust.alike:
+        elif header.kinds <= _Trust.alike and name:
             store_under(code, serialized[len(header.data) :], version())
     if header.kinds <= _Trust.alike and not given.callbacks:
         stored.write(name, header.data)

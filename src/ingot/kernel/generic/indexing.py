@@ -52,9 +52,8 @@ def generic_indexing(kernel: LoopKernel, own: LoopSchedule) -> GenericKernel | s
 def _has_lanes_to_fill(own: LoopSchedule) -> bool:
     """Whether lanes run along a long axis, at indices computed ahead or where they are used."""
     axis = own.vector_axis
-    if own.ahead.bits > 0 or axis is None or not isinstance(own.strategy, InLanes):
-        return own.ahead.bits > 0
-    return not isinstance(axis.extent, int) or axis.extent >= LEAST_AHEAD
+    is_short = axis is None or (isinstance(axis.extent, int) and axis.extent < LEAST_AHEAD)
+    return own.ahead.bits > 0 or (isinstance(own.strategy, InLanes) and not is_short)
 
 
 def _is_plain(exprs: tuple[Expr, ...]) -> bool:

@@ -70,6 +70,17 @@ def test_a_kind_that_jaxlib_writes_otherwise_takes_its_way(seen, trust, monkeypa
     assert len(seen) == 1
 
 
+def test_a_rewritten_program_of_such_a_kind_takes_its_way_too(seen, trust, monkeypatch):
+    original = headers._output_bytes
+    monkeypatch.setattr(
+        headers, "_output_bytes", lambda row: original(row._replace(memory_kind="elsewhere"))
+    )
+    z = X.astype(np.complex64)
+    np.testing.assert_allclose(jax.jit(jnp.exp)(z), np.exp(z), rtol=1e-5)
+    assert trust.different
+    assert not seen
+
+
 def _complex_parts(x):
     z = jax.lax.complex(x, x)
     return z, z.astype(jnp.complex128), x.astype(jnp.bfloat16), jnp.sum(x), x > 2

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ingot.frontends.building.indexing import rolled
+from ingot.frontends.building.indexing import rolled, rolled_by
 from ingot.frontends.tensorflow.captured import TensorRef
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
@@ -360,13 +360,10 @@ def _roll(op: Op) -> Value:
             operand = rolled(op.b, operand, shift, axis)
         return operand
     for shift, axis in zip(op.integers(1, "shift"), axes, strict=True):
-        size = operand.shape.dims[axis]
-        if not isinstance(size, int):
+        if isinstance(operand.shape.dims[axis], int):
+            operand = rolled_by(op.b, operand, shift, axis)
+        else:
             operand = rolled(op.b, operand, op.b.constant(shift, S64), axis)
-            continue
-        cut = -shift % size if size else 0
-        tail = op.b.sliced(operand, axis, cut, size)
-        operand = op.b.concatenated([tail, op.b.sliced(operand, axis, 0, cut)], axis)
     return operand
 
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 
 from ingot.frontends.building.arrays import ArrayBuilder, wider
+from ingot.frontends.building.indexing import rolled_by
 from ingot.frontends.building.linalg import (
     basis_of,
     conjugate_transposed,
@@ -424,14 +425,9 @@ def _eigvals(op: Op, a: Instruction) -> Instruction:
 def _cross(op: Op, x: Instruction, y: Instruction, dim: int = -1) -> Instruction:
     b, axis = op.b, op.axis(dim, len(op.dims))
     x, y = op.together(x, y, element=op.dtype)
-    rolled = [_rolled(b, item, axis, count) for item, count in ((x, 1), (y, 2), (x, 2), (y, 1))]
+    turns = ((x, -1), (y, -2), (x, -2), (y, -1))
+    rolled = [rolled_by(b, item, shift, axis) for item, shift in turns]
     return b.subtract(b.multiply(rolled[0], rolled[1]), b.multiply(rolled[2], rolled[3]))
-
-
-def _rolled(b: ArrayBuilder, x: Instruction, axis: int, count: int) -> Instruction:
-    size = x.shape.dims[axis]
-    parts = [b.sliced(x, axis, count, size), b.sliced(x, axis, 0, count)]
-    return b.concatenated(parts, axis)
 
 
 @RULES.rule("linalg_matrix_exp")

@@ -10,7 +10,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ingot.frontends.building.arrays import wider
-from ingot.frontends.building.indexing import rolled, take
+from ingot.frontends.building.indexing import rolled, rolled_by, take
 from ingot.frontends.building.scans import scan
 from ingot.frontends.torch.lowering.guards import reshaped
 from ingot.frontends.torch.lowering.index_checks import wrapped
@@ -194,15 +194,9 @@ def _roll(op: Op, x: Instruction, shifts: Sequence[Size], dims: Sequence[int] = 
 
 def _rolled(op: Op, x: Instruction, axis: int, shift: Size) -> Instruction:
     """Roll one dimension by a number, known or not."""
-    b, size = op.b, x.shape.dims[axis]
-    if size in (0, 1):
-        return x
-    if not isinstance(shift, int):
-        return rolled(b, x, b.size(shift), axis)
-    rest = dim_math.mod(abs(shift), size)
-    cut = rest if shift < 0 else size - rest
-    parts = [b.sliced(x, axis, cut, size), b.sliced(x, axis, 0, cut)]
-    return x if rest == 0 else b.concatenated(parts, axis)
+    if isinstance(shift, int):
+        return rolled_by(op.b, x, shift, axis)
+    return x if x.shape.dims[axis] in (0, 1) else rolled(op.b, x, op.b.size(shift), axis)
 
 
 @RULES.rule("repeat")
