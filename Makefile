@@ -40,7 +40,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 help:
 	@echo "make demo    train real models compiled by Ingot; show what was fused and how fast it is"
 	@echo "make test    the test suite, with a share of its largest tables"
-	@echo "make test-all   every case"
+	@echo "make test-all   every case, and the long tests"
 	@echo "make test-tensorflow TENSORFLOW=2.20   its tests on another series of TensorFlow"
 	@echo "make test-jax JAX=0.10   its tests on a series of JAX"
 	@echo "make test-tensorflow-libraries   Keras 2 and TensorFlow Probability, each class"

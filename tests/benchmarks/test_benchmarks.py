@@ -122,6 +122,7 @@ def test_plot_has_a_bar_for_every_measured_ratio():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_an_op_is_timed_with_every_number_of_threads_and_compiled_with_the_first():
     program = every_op_programs.programs()[0]
     with workers(("Ingot", "XLA"), (1,)) as one, workers(("Ingot", "XLA"), (2,)) as two:

@@ -44,6 +44,7 @@ def test_every_function_has_a_row_and_a_library():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_small_kernels_on_every_library():
     """Results agree, and the best library is named."""
     crew = {name: WorkerProcess(name, start, (name, 1, DAY), quiet=True) for name in ENGINES}

@@ -81,6 +81,7 @@ def test_results_that_differ_are_no_result():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_row_is_checked_and_timed_in_worker_processes():
     pytest.importorskip("tensorflow")
     every = tasks([], ["infer", "train"], [0, 1])

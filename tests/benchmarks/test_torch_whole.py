@@ -78,6 +78,7 @@ def test_the_compiler_of_the_framework_may_fail_and_the_others_are_timed():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_row_is_checked_and_timed_in_worker_processes():
     pytest.importorskip("torch")
     from benchmarks.torch_whole import start, tasks

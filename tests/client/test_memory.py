@@ -237,7 +237,7 @@ def test_what_grows_behind_other_objects_is_seen(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("work", "count"), [(compile_and_run, 150), (load_and_destroy, 60)])
+@pytest.mark.parametrize(("work", "count"), [(compile_and_run, 60), (load_and_destroy, 30)])
 def test_a_program_leaves_nothing_behind(work, count) -> None:
     for number in range(2000, 2000 + count):
         work(number)

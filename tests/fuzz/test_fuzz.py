@@ -74,6 +74,7 @@ for name in target_names():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_cases_do_not_depend_on_the_process() -> None:
     """A finding's seed gives its case again: nothing follows from the order of a set."""
     found = []
