@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.client.pjrt.host import Host, balanced
 
-from ingot.client.pjrt.native_backlog import MOST_AHEAD
+from ingot.client.pjrt.native_backlog import MOST_AHEAD, most_ahead
 from ingot.client.pjrt.records import DEVICE
 
 pytest.importorskip("jaxlib", reason="it reads MLIR")
@@ -40,6 +40,14 @@ func.func @main(%x: tensor<1048576xf32>) -> tensor<1048576xf32> {
   return %0 : tensor<1048576xf32>
 }
 """
+
+LARGE = """
+func.func @main(%x: tensor<4096xf32>) -> tensor<1024x4096xf32> {
+  %0 = stablehlo.broadcast_in_dim %x, dims = [1] : (tensor<4096xf32>) -> tensor<1024x4096xf32>
+  return %0 : tensor<1024x4096xf32>
+}
+"""
+"""A result of 16 MB."""
 
 X = np.ones(4096, np.float32)
 
@@ -114,17 +122,33 @@ def test_the_host_does_something_else_first(world: World) -> None:
     assert not world.run()
 
 
-def test_a_host_is_not_far_ahead(world: World) -> None:
-    """Programs whose results nobody asks for do not pile up, nor their results."""
+def furthest(world: World, program: int) -> int:
+    """Return how many of many executions wait at the same time if nobody asks for results."""
     buffers: list[int] = []
     most = 0
     for _ in range(3 * MOST_AHEAD):
-        buffers += world.host.execute(world.program, [world.x], 1)
+        buffers += world.host.execute(program, [world.x], 1)
         most = max(most, DEVICE.read(world.device, "unfinished"))
-    assert 1 < most <= MOST_AHEAD
     world.ask(buffers[-1])
     for buffer in buffers:
         world.host.call("Buffer_Destroy", buffer=buffer)
+    return most
+
+
+def test_a_host_is_not_far_ahead(world: World) -> None:
+    """Programs whose results nobody asks for do not pile up, nor their results."""
+    assert 1 < furthest(world, world.program) <= MOST_AHEAD
+
+
+def test_a_host_is_less_far_ahead_with_large_results(world: World) -> None:
+    large = world.host.compile(world.client, LARGE)
+    assert 1 <= furthest(world, large) <= 2
+    world.host.call("LoadedExecutable_Destroy", executable=large)
+
+
+def test_how_far_ahead_a_host_may_be() -> None:
+    sizes = (0, 1, 1 << 20, 1 << 21, (1 << 21) + 1, 1 << 22, 1 << 40)
+    assert [most_ahead(size) for size in sizes] == [8, 8, 8, 4, 3, 2, 2]
 
 
 def test_several_programs_in_turn(world: World) -> None:

@@ -23,6 +23,7 @@ from ingot.client.pjrt.compile_options import CompileOptions
 from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import Handle
 from ingot.client.pjrt.layouts import layout_address
+from ingot.client.pjrt.native_backlog import most_ahead
 from ingot.client.pjrt.native_transfer import element_bytes
 from ingot.client.pjrt.objects import Client, Device
 from ingot.client.pjrt.records import (
@@ -273,6 +274,7 @@ class LoadedExecutable(Handle):
         ]
         self.set(
             num_outputs=len(outputs),
+            most_ahead=most_ahead(sum(map(_bytes, outputs))),
             outputs=self.keep_records(rows),
             output_types=self.keep_words([TYPE_CODES[output.dtype] for output in outputs], "i"),
             output_dims=self.keep_words([size for row in dims for size in row]),

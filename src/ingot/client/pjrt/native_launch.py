@@ -296,7 +296,7 @@ def launch(
     """Launch an execution; `complete` gets an event for its end unless it is null."""
     begin = cycles()
     if mode == QUEUED:
-        wait_for_backlog(device)
+        wait_for_backlog(device, executable.most_ahead)
     call = Launch.on_stack()
     describe(call, executable, program, device)
     call.arguments = arguments

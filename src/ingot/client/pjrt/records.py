@@ -237,6 +237,7 @@ class Executable(Counted, name="IngotPjrtExecutable"):
     donates: i8  # whether any argument may be donated
     deleted: i8
     is_short: i8  # whether waking a worker takes as long as the program
+    most_ahead: i64  # jobs of a device from which a host that executes it waits
     mode: i32  # INLINE, QUEUED, MULTI_DEVICE, PATIENT, SEPARATE or IN_TURNS
     last_launch: i64  # its last execution, by the device's `launches`
     streak: i64  # consecutive executions for which the host waited at once
