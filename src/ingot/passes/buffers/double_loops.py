@@ -22,7 +22,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.op_pass import OpPass
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.passes.simplify.inline import copy_into
+from ingot.passes.inline import copy_into
 from ingot.passes.simplify.while_loops.state import is_plain
 from ingot.passes.simplify.while_loops.trip_count import element_index
 from ingot.semantics.trip_counts import known_trip_count, set_trip_count

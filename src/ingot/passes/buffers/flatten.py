@@ -26,10 +26,9 @@ from ingot.hlo.module import Module, retarget, set_called
 from ingot.hlo.opdef import opcodes
 from ingot.hlo.rewrite.op_pass import OpPass
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.passes.simplify.unfolding import check_unfolded
+from ingot.passes.unfolding import check_unfolded
 from ingot.support.records import record, replace
 
-FLAT = "flat-call-graph"
 _BRANCHES = opcodes(lambda row: row.regions is RegionKind.BRANCH)
 
 
@@ -39,7 +38,7 @@ class FlattenCallGraph(Pass):
 
     name = "flatten-call-graph"
     concerns = frozenset(_BRANCHES)
-    ensures = frozenset({FLAT})
+    ensures = frozenset({"flat-call-graph"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Clone from the entry down, so that clones of callers are visited too."""
@@ -76,16 +75,13 @@ def _own(module: Module, callee: Computation, seen: set[Computation]) -> Computa
     return callee
 
 
-SPLIT = "updates-split"
-
-
 @record
 class SplitUpdates(OpPass):
     """Duplicates updated parameters that the fusion also reads elsewhere."""
 
     name = "split-updates"
     concerns = frozenset({"fusion"})
-    ensures = frozenset({SPLIT})
+    ensures = frozenset({"updates-split"})
 
     def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
         """Split the parameters of a fusion."""

@@ -27,7 +27,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.inline import called_by, inline, inline_all
+from ingot.passes.inline import called_by, inline, inline_all
 from ingot.support.records import record, replace
 
 

@@ -17,7 +17,7 @@ from ingot.passes.late import late
 from ingot.passes.simplify.algsimp.rules import AlgebraicSimplifier
 from ingot.passes.simplify.constant_folding import ConstantFolding
 from ingot.passes.simplify.dead_code import CommonSubexpressionElimination, DeadCodeElimination
-from ingot.passes.simplify.unfolding import UnfoldingLimit
+from ingot.passes.unfolding import UnfoldingLimit
 
 _ZERO_SIZED = late(
     "zero-sized-hlo-elimination", "simplify.zero_sized.ZeroSizedElimination", f"{EMPTY} gather"

@@ -26,7 +26,7 @@ from ingot.hlo.opset.indexing import TopKAttributes
 from ingot.hlo.rewrite.op_pass import OpPass, expander
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.inline import copy_into
+from ingot.passes.inline import copy_into
 from ingot.support.records import record
 
 LEAST_TRANSPOSED, LEAST_INTEGERS = 17, 33

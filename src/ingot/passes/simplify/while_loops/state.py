@@ -21,7 +21,7 @@ from ingot.hlo.operand_order import operands_behind
 from ingot.hlo.rewrite.op_pass import OpPass
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.inline import copy_into
+from ingot.passes.inline import copy_into
 from ingot.passes.simplify.while_loops.trip_count import element_index
 from ingot.support.records import record
 
