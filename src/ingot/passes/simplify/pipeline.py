@@ -26,10 +26,10 @@ _CALLS = late("call-inliner", "simplify.calls.CallInliner", "call", ensures="fla
 _ALL_REDUCES = late("all-reduce-combiner", "simplify.all_reduces.AllReduceCombiner", "all-reduce")
 _TRIP_COUNTS = late(
     "while-loop-trip-count-annotator",
-    "simplify.while_loops.trip_count.WhileLoopTripCountAnnotator",
+    "simplify.while_loops.trip_count.trip_count_annotator",
     "while",
 )
-_SORTS = late("simplify-sorts", "simplify.sorts.SortSimplifier", "sort")
+_SORTS = late("simplify-sorts", "simplify.sorts.simplify_sorts", "sort")
 
 FIXED_POINT = FixedPoint(
     "simplification",
@@ -46,11 +46,13 @@ FIXED_POINT = FixedPoint(
             "simplify-while-loops", "simplify.while_loops.simplifier.WhileLoopSimplifier", "while"
         ),
         late(
-            "while-loop-stack-motion", "simplify.while_loops.stacks.WhileLoopStackMotion", "while"
+            "while-loop-stack-motion",
+            "simplify.while_loops.stacks.stack_motion",
+            "while",
         ),
         late(
             "while-loop-constant-sinking",
-            "simplify.while_loops.invariants.WhileLoopConstantSinking",
+            "simplify.while_loops.invariants.constant_sinking",
             "while",
         ),
         late(
@@ -60,7 +62,7 @@ FIXED_POINT = FixedPoint(
         ),
         late(
             "while-loop-all-reduce-code-motion",
-            "simplify.all_reduces.WhileLoopAllReduceCodeMotion",
+            "simplify.all_reduces.loop_all_reduce_motion",
             "while",
         ),
         late("all-reduce-code-motion", "simplify.all_reduces.AllReduceCodeMotion", "all-reduce"),
@@ -89,7 +91,7 @@ EXPANSION = Pipeline(
             "custom-call",
         ),
         late("linalg-expander", "expand.lapack_calls.linalg_expander", "cholesky triangular-solve"),
-        late("custom-call-layouts", "layout.custom_call_layouts.CustomCallLayouts", "custom-call"),
+        late("custom-call-layouts", "layout.custom_call_layouts.explicit_layouts", "custom-call"),
         late("small-matrix-expander", "expand.small_matrices.small_matrix_expander", "custom-call"),
         late("topk-expander", "simplify.sorts.topk_expander", "topk"),
         _SORTS,
@@ -113,10 +115,12 @@ DOTS = FixedPoint(
     "dot-simplification",
     (
         late(
-            "dot-strength-reduction", "simplify.dots.strength_reduction.DotStrengthReduction", "dot"
+            "dot-strength-reduction",
+            "simplify.dots.strength_reduction.strength_reduction",
+            "dot",
         ),
         late("pair-reductions", "simplify.pair_reductions.pair_reductions", "reduce"),
-        late("separable-windows", "simplify.pair_reductions.SeparableWindows", "reduce-window"),
+        late("separable-windows", "simplify.pair_reductions.separable_windows", "reduce-window"),
         late(
             "dot-canonicalizer",
             "simplify.dots.canonicalizer.DotCanonicalizer",
@@ -154,7 +158,7 @@ DOTS = FixedPoint(
         ),
         late(
             "convolution-canonicalizer",
-            "simplify.convolutions.canonicalizer.ConvolutionCanonicalizer",
+            "simplify.convolutions.canonicalizer.convolution_canonicalizer",
             "convolution",
             ensures="native-convolutions",
         ),
