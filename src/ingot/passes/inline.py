@@ -56,10 +56,8 @@ def inline_all(module: Module, choose: Choice) -> bool:
     def chosen(op: Instruction) -> tuple[Computation, Sequence[Instruction]] | None:
         return None if op.opcode == "call" and found.stays(op) else choose(op)
 
-    changed = False
-    for computation in reached(module.entry):
-        changed = _inline_in(computation, chosen) or changed
-    return changed
+    inlined = [_inline_in(computation, chosen) for computation in reached(module.entry)]
+    return any(inlined)
 
 
 def called_by(opcode: str) -> Choice:

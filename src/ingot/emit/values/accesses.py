@@ -151,8 +151,6 @@ class AccessEmitter(IndexEmitter):
         """Load the elements from `start` elements behind `pointer` on; masked ones are zero."""
         f, memory = self.f, wide.element
         at = f.gep(pointer, start, memory, inbounds=mask is None)
-        if mask is None:
-            return f.load(wide, at)
         return f.masked_load(wide, at, mask, align=memory.alignment)
 
     def _offsets(self, access: _Access, lanes: int) -> tuple[int, ...] | None:

@@ -24,7 +24,6 @@ from dataclasses import field
 
 from ingot.analysis.direct_convolution import (
     DIMENSIONS,
-    MAX_SEGMENTS,
     MIN_FEATURES,
     Part,
     Sizes,
@@ -50,14 +49,6 @@ from ingot.kernel.ir import ConvolutionKernel, LoopKernel
 from ingot.kernel.product.product import NO_DRIVER
 from ingot.llvm.machine_model import Vectors
 from ingot.support.records import mutable, record, replace
-
-__all__ = [
-    "MAX_SEGMENTS",
-    "Direct",
-    "DirectPart",
-    "direct_convolution",
-    "side_by_side",
-]
 
 
 @record

@@ -182,13 +182,14 @@ class ConditionalToSelect(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the computations that reachable ops apply to elements."""
-        changed = False
-        for computation in module.post_order():
-            for op in computation.instructions:
-                if op.opcode not in _CONTROL:
-                    for applied in op.called_computations:
-                        changed = _flatten(applied) or changed
-        return changed
+        flattened = [
+            _flatten(applied)
+            for computation in module.post_order()
+            for op in computation.instructions
+            if op.opcode not in _CONTROL
+            for applied in op.called_computations
+        ]
+        return any(flattened)
 
 
 def _flatten(computation: Computation) -> bool:
