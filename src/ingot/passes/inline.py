@@ -19,11 +19,7 @@ from ingot.hlo.computation import Computation, has_side_effect, reached
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.passes.unfolding import unfolding
-from ingot.semantics.frontend_attributes import (
-    SCHEDULING_GROUP,
-    read_attribute,
-    write_attribute,
-)
+from ingot.semantics.frontend_attributes import SCHEDULING_GROUP, read_attribute, write_attribute
 from ingot.support.records import record
 
 

@@ -22,13 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-from ingot.analysis.direct_convolution import (
-    DIMENSIONS,
-    MIN_FEATURES,
-    Part,
-    Sizes,
-    parts_of,
-)
+from ingot.analysis.direct_convolution import DIMENSIONS, MIN_FEATURES, Part, Sizes, parts_of
 from ingot.analysis.library import VECTORS
 from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.dtype import DType

@@ -17,12 +17,7 @@ from functools import partial
 from itertools import product
 
 from ingot.emit.loop.body import LoopEmitter
-from ingot.emit.loop.gather_indices import (
-    carrying_nothing,
-    index_type,
-    load_indexed,
-    store_indices,
-)
+from ingot.emit.loop.gather_indices import carrying_nothing, index_type, load_indexed, store_indices
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.kernel.analysis.gathers import Gather
 from ingot.kernel.ir import Axis

@@ -16,15 +16,7 @@ from ingot.hlo.opset.elementwise import HOLDS, INVERSE, SWAPPED
 from ingot.hlo.rewrite.pattern import capture, const, m, splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder, identity, rule
 from ingot.passes.simplify.algsimp.conversions import is_lossless
-from ingot.passes.simplify.algsimp.helpers import (
-    is_bits,
-    is_float,
-    is_integer,
-    is_pred,
-    of,
-    x,
-    y,
-)
+from ingot.passes.simplify.algsimp.helpers import is_bits, is_float, is_integer, is_pred, of, x, y
 
 Range = tuple[int, int]
 """The least and the greatest number."""
