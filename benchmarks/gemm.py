@@ -109,7 +109,7 @@ def ingot_run(case: Case, inputs: list[Any]) -> tuple[Run, Any, float]:
     import numpy as np
 
     from ingot.cpu.emit.contraction.kernel import emit_contraction_kernel
-    from ingot.cpu.library import library_part, shared_addresses
+    from ingot.cpu.library.parts import library_part, shared_addresses
     from ingot.hlo.dim import evaluate
     from ingot.kernel.contraction.build import build_contraction_kernel
     from ingot.kernel.contraction.plan import plan_contraction

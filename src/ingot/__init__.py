@@ -6,6 +6,32 @@ errors, and the front ends (`ingot.tensorflow.enable()`): docs/api.md has them a
 on first use: `import ingot` itself loads nothing, and so no layer imports another one through this
 package.
 
+* `__main__`: `python -m ingot train.py ...`, which runs an unmodified program with Ingot;
+* `jax`: the public name of the JAX front end;
+* `tensorflow`: the public name of the TensorFlow front end;
+* `torch`: the public name of the PyTorch front end;
+* `tools`: the `ingot` command: one file for each subcommand, the highest layer;
+* `aot`: compilation ahead of time, to object files, libraries and headers;
+* `frontends`: what turns a framework's programs into modules, and runs what comes back;
+* `viz`: reports on the compilation of a program, with reasons, as data, as text and as a page;
+* `client`: compile and execute;
+* `cpu`: the CPU backend: from a module to an artifact;
+* `gpu`: the NVIDIA GPU target: PTX from the same kernel IR as the CPU's code;
+* `runtime`: the native runtime: thread pool, buffer allocator, execution, and the Python call;
+* `host`: host programs: the schedule of a module as native code, for any target;
+* `emit`: emission that every target shares: kernel IR to LLVM IR, at any lane count;
+* `passes`: what changes a module on its way from HLO to kernels, one package for each purpose;
+* `artifact`: compiled programs as data, for the runtime and for the disk;
+* `kernel`: the kernel IR: iteration spaces, index maps, expressions; how a fusion becomes loops;
+* `analysis`: facts about modules that several layers need;
+* `formats`: texts and bytes of other tools, read into modules and written from them;
+* `native`: a typed subset of Python that becomes machine code;
+* `evaluator`: the meaning of every op, in NumPy: the reference for passes and backends;
+* `llvm`: LLVM for the rest of Ingot: a text IR builder, our vector math, and the JIT;
+* `semantics`: the meaning of calls and attributes, in one place for all stages after the IR;
+* `hlo`: the one IR: shapes, instructions, computations, modules, the op table, the verifier;
+* `support`: the lowest layer, which every layer may use.
+
 Example:
     >>> import ingot
     >>> "compile" in dir(ingot)

@@ -17,7 +17,7 @@ import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.host import program as host
-from ingot.passes.simplify import unfolding
+from ingot.passes import unfolding
 
 VECTOR = np.array([3, 141, 59265, 358979323], np.uint32)
 

@@ -12,9 +12,10 @@ from ingot.formats.hlo_text import parse_hlo
 from ingot.hlo.dim import Dim
 from ingot.hlo.module import Module
 from ingot.kernel import expr as ex
+from ingot.kernel.analysis.ranges import Range
 from ingot.kernel.expr import compare
 from ingot.kernel.ir import Axis
-from ingot.kernel.schedule.pieces import Cut, Range, _around_inside, _positions
+from ingot.kernel.schedule.pieces import Cut, _around_inside, _positions
 
 PROGRAMS = {
     "beside": """

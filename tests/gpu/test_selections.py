@@ -11,8 +11,18 @@ from tests.gpu.simt import Emulation
 
 from ingot.evaluator import evaluate
 from ingot.gpu.compiler import compile_kernel
+from ingot.gpu.machine import machine_of
+from ingot.gpu.schedule.decide import schedule_kernel
+from ingot.gpu.schedule.text import schedule_text
 
 SELECTED = "selection"
+
+
+def test_a_schedule_says_by_which_comparison_it_selects() -> None:
+    given = program(TOPK.format(type="f32", rows=2, length=5, k=3, largest="true"))
+    first = schedule_text(given.kernel, schedule_kernel(given.kernel, machine_of())).split("\n")[0]
+    assert first.startswith(f"{SELECTED} comparator=compare[")
+    assert "(argument[0], argument[1])" in first
 
 
 @pytest.mark.parametrize(("rows", "length", "k"), [

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import ingot
 from ingot.hlo.dim import Dim, evaluate, floordiv, mod
 from ingot.hlo.dtype import dtype
-from ingot.kernel.schedule.lane_offsets import (
+from ingot.kernel.analysis.lane_offsets import (
     cover,
     first_lane,
     holds_anywhere,

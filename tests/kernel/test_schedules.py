@@ -14,11 +14,11 @@ import pytest
 from tests.expected_text import check_expected, expectation
 
 from ingot.hlo.dtype import F32
+from ingot.kernel.analysis.gathers import GathersAhead
 from ingot.kernel.expr import load
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
 from ingot.kernel.parse import parse_kernel
 from ingot.kernel.schedule.decide import LOOP_STRATEGIES, schedule_loops
-from ingot.kernel.schedule.gathers import GathersAhead
 from ingot.kernel.schedule.loop_schedule import (
     GatheredRows,
     InLanes,

@@ -12,6 +12,7 @@ import pytest
 from tests.native.support import linked, module_of
 
 from ingot.native.functions import (
+    Vectors,
     cold,
     emitted,
     exported,
@@ -21,7 +22,6 @@ from ingot.native.functions import (
     inlined,
     native,
     replaced,
-    vectors,
 )
 from ingot.native.layout import Field, Record
 from ingot.native.operations import (
@@ -167,8 +167,9 @@ def shifted(of: Scale, number: i64) -> i64:
     return number << of.factor
 
 
-@vectors(lambda f, of, number: number)
-def as_vectors(of: Scale, number: i64) -> i64: ...
+@Vectors[[Scale, i64], i64]
+def as_vectors(f, of, number):
+    return number
 
 
 @exported("lists")

@@ -37,13 +37,13 @@ def _facts(step: Pass) -> tuple[object, ...]:
     return (step.name, concerns, *properties, step.lowers)
 
 
-@pytest.mark.parametrize("name", ["topk_expander", "SortSimplifier"])
+@pytest.mark.parametrize("where", ["sorts.topk_expander", "movers.TransposeMover"])
 def test_a_pass_and_a_class_of_passes_are_imported_when_a_module_needs_them(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = "ingot.passes.simplify.sorts"
+    home = f"ingot.passes.simplify.{where.partition('.')[0]}"
     monkeypatch.delitem(sys.modules, home, raising=False)
-    row = late("some", f"simplify.sorts.{name}", "negate")
+    row = late("some", f"simplify.{where}", "negate")
     b = Builder("main")
     unconcerned = Module.of("m", b.build(b.abs(b.parameter(0, "f32[2]"))))
     assert not run_passes(row, unconcerned, PassContext())

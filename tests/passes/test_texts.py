@@ -25,13 +25,13 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext, Pipeline, passes_of
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.verifier import verify
 from ingot.passes.buffers.contents import assignment_text
-from ingot.passes.buffers.double_loops import DoubleLoops
+from ingot.passes.buffers.double_loops import double_loops
 from ingot.passes.expand.dynamic.boundary import ExactBoundary
 from ingot.passes.expand.product_types import change_op_data_type
 from ingot.passes.fusion.attention import AttentionFusion
 from ingot.passes.fusion.fusion import Fusion
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
-from ingot.passes.simplify.while_loops.trip_count import WhileLoopTripCountAnnotator
+from ingot.passes.simplify.while_loops.trip_count import trip_count_annotator
 from ingot.passes.spmd.partition import partition
 from ingot.semantics.device_groups import grid_of
 
@@ -62,11 +62,11 @@ def _program_of_one_device(module: Module) -> str:
 
 _PASSES = (
     *passes_of(SIMPLIFICATION),
-    WhileLoopTripCountAnnotator(),
+    trip_count_annotator,
     ExactBoundary(),
     AttentionFusion(),
     change_op_data_type,
-    DoubleLoops(),
+    double_loops,
 )
 _STEPS: dict[str, Pass | Pipeline] = {step.name: step for step in _PASSES}
 _STEPS["simplify"] = SIMPLIFICATION

@@ -130,10 +130,7 @@ def honest(x):
     ]
 
 
-MAPPED = ("analysis", "cpu", "emit", "kernel", "passes", "semantics")
-"""Packages whose docstrings, and those of the packages in them, name each of their modules."""
-
-PACKAGES = sorted(path.parent for name in MAPPED for path in (SRC / name).rglob("__init__.py"))
+PACKAGES = sorted(path.parent for path in SRC.rglob("__init__.py"))
 
 
 def members(package):
@@ -151,8 +148,18 @@ def names_in(docstring):
     return set(re.findall(r"`([a-z_]\w*(?:\.\w+)*)`", docstring))
 
 
-NOT_OURS = {"iota", "load_library", "pmap", "shard_map"}
-"""Names in docstrings of packages that are no module: an op, functions."""
+NOT_OURS = {
+    *("iota", "load_library", "pmap", "shard_map", "new_rendezvous"),
+    *("jax_plugins", "jit_scope", "set_jit"),
+    *("break", "continue", "if", "max", "min", "return", "while"),
+}
+"""Names in docstrings of packages that are no module: an op, functions, Python's own words."""
+
+
+def defined_in(package):
+    """Return the words in the code of a package itself: what it imports, defines and exports."""
+    (_, *code) = ast.parse((package / "__init__.py").read_text("utf-8")).body
+    return set(re.findall(r"\w+", "\n".join(map(ast.unparse, code))))
 
 
 def is_known(name, package):
@@ -164,7 +171,7 @@ def is_known(name, package):
     first, *rest = name.split(".")
     homes = [above for above in around if first in members(above)]
     if not homes:
-        return name in NOT_OURS
+        return name in NOT_OURS or first in defined_in(package)
     inner = homes[0] / first
     return not rest or not inner.is_dir() or rest[0] in members(inner)
 

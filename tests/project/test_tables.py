@@ -82,7 +82,7 @@ REASONS = {
     "hlo/interfaces.py": {"_ops": OF_OPS, "_sets": "a row for each set that a module asks for"},
     "hlo/opdef.py": {"_TABLE": IMPORTED, "_callees": OF_OPS, "_fields": OF_OPS},
     "kernel/expr.py": {"is_expensive_op": OF_OPS, "latency": OF_OPS},
-    "kernel/schedule/pieces.py": {"_known": "true and false"},
+    "kernel/analysis/ranges.py": {"_known": "true and false"},
     "llvm/jit.py": {"_layouts": OF_TARGET},
     "llvm/linking.py": {"_library_address": "a row for each of LIBRARY_SYMBOLS"},
     "llvm/machine_model.py": {"_model_of": OF_TARGET, "_vectors_of": OF_TARGET},

@@ -161,7 +161,7 @@ def stages_of(module: Module, context: PassContext) -> Split:
         VerifyError: INGOT0219, a size is defined twice.
     """
     from ingot.passes.expand.pipeline import STAGED_SHAPES
-    from ingot.passes.simplify.inline import called_by, inline_all
+    from ingot.passes.inline import called_by, inline_all
     from ingot.passes.stages.split import split_stages
 
     inline_all(module, called_by("call"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel
-from ingot.cpu.library import LibraryPart, shared_addresses
+from ingot.cpu.library.parts import LibraryPart, shared_addresses
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.ir import Kernel, LoopKernel
 from ingot.kernel.schedule.loop_schedule import LoopSchedule

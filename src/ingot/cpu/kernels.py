@@ -27,13 +27,8 @@ from ingot.cpu.code import Code, CompiledKernel, CompiledLoops, InlinedKernel, R
 from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
 from ingot.cpu.emit.template import Template
 from ingot.cpu.inlining import is_small
-from ingot.cpu.library import (
-    LibraryKernel,
-    LibraryPart,
-    library_part,
-    shared_addresses,
-    subroutine_part,
-)
+from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part, shared_addresses
+from ingot.cpu.library.subroutines import subroutine_part
 from ingot.cpu.strategies.plans import CodePlan, LoopCode, ScheduledCode, loop_code
 from ingot.cpu.strategies.table import Planned, plan_kernel
 from ingot.hlo.instruction import Instruction

@@ -22,7 +22,7 @@ PIPELINE = Pipeline(
         wide_concatenates,
         late("attention-fusion", "fusion.attention.AttentionFusion", "dot"),
         Fusion(),
-        late("double-loops", "buffers.double_loops.DoubleLoops", "while"),
+        late("double-loops", "buffers.double_loops.double_loops", "while"),
         BUFFER_PASSES,
     ),
 )

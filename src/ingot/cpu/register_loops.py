@@ -15,12 +15,7 @@ from collections.abc import Iterable
 from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.calls import KernelCalls
 from ingot.cpu.code import RegisterLoop
-from ingot.cpu.emit.kernel_abi import (
-    EmittedKernel,
-    Phase,
-    RuntimeSlot,
-    open_kernel,
-)
+from ingot.cpu.emit.kernel_abi import EmittedKernel, Phase, RuntimeSlot, open_kernel
 from ingot.cpu.emit.kernel_abi import Slot as KernelSlot
 from ingot.cpu.inlining import is_held, nested, register_loops
 from ingot.cpu.kernels import KernelSet

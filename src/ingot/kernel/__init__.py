@@ -11,8 +11,8 @@ The IR is `expr` (scalar expressions) and `ir` (kernels); `index_math` simplifie
 The folders, in the order of the flow:
 
 * `elemental` lowers HLO to expressions, for kernels of every kind;
-* `loop` builds loop kernels, `passes` rewrites them, `schedule` chooses their tiles, vectors and
-  chunks, `generic` finds those that library code runs;
+* `loop` builds loop kernels, `analysis` finds facts about them, `passes` rewrites them, `schedule`
+  chooses their tiles, vectors and chunks, `generic` finds those that library code runs;
 * `contraction` builds and plans kernels around a matrix product, `product` chooses the numbers of
   those that a driver of the library runs, `convolution` and `attention` are built on both;
 * `sort` and `fft` have kernels of their own kind.

@@ -44,6 +44,9 @@ from ingot.support.records import record
 LEAVES = frozenset({"constant", "index", "load", "reduced", "argument", "accumulator"})
 """Ops that are not HLO opcodes."""
 
+MOVING_OPS = frozenset({"select", "load", "compare", "index", "constant", "and", "or"})
+"""Ops of a kernel that moves elements and computes nothing."""
+
 EXACT = ops_with(Trait.EXACT)
 """Ops after which nothing is rounded."""
 

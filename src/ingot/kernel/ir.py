@@ -386,11 +386,6 @@ class SortKernel:
         """Element type of each operand."""
         return tuple(self.buffers[number].dtype for number in self.operands)
 
-    @property
-    def exprs(self) -> tuple[Expr, ...]:
-        """Every expression."""
-        return (self.comparator,)
-
     @cached_property
     def symbols(self) -> tuple[str, ...]:
         """Names of the symbolic sizes that the kernel needs, sorted."""
@@ -420,11 +415,6 @@ class FftKernel:
         """Whether this goes from spectra to signals."""
         return self.kind in ("IFFT", "IRFFT")
 
-    @property
-    def exprs(self) -> tuple[Expr, ...]:
-        """Every expression: none."""
-        return ()
-
     @cached_property
     def symbols(self) -> tuple[str, ...]:
         """Names of the symbolic sizes that the kernel needs, sorted."""
@@ -448,11 +438,6 @@ class TopKKernel:
     k: int
     largest: bool
     buffers: tuple[Buffer, ...]
-
-    @property
-    def exprs(self) -> tuple[Expr, ...]:
-        """Every expression: none."""
-        return ()
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:

@@ -114,15 +114,19 @@ class Memory(Arithmetic):
         self,
         type: Type,
         pointer: Value,
-        mask: Value,
+        mask: Value | None,
         otherwise: Value | None = None,
         align: int = 0,
     ) -> Value:
         """Load the lanes where `mask` holds; others are `otherwise` (default zero), not touched.
 
+        Without a mask all are loaded.
+
         Raises:
-            InternalError: the type is no vector.
+            InternalError: the type is no vector, and there is a mask.
         """
+        if mask is None:
+            return self.load(type, pointer, align)
         other = zero(type) if otherwise is None else otherwise
         if not type.is_vector:
             raise InternalError("a masked load of one lane is a branch: use if_")
@@ -154,10 +158,12 @@ class Memory(Arithmetic):
             )
         return self._masked("load", type, [pointer, mask, other], align)
 
-    def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 0) -> None:
-        """Store the lanes where `mask` holds."""
+    def masked_store(
+        self, value: Value, pointer: Value, mask: Value | None, align: int = 0
+    ) -> None:
+        """Store the lanes where `mask` holds; all of them without a mask."""
         type = value.type
-        if self._is_on(mask):
+        if mask is None or self._is_on(mask):
             self.store(value, pointer, align)
             return
         if all(self.lanes_off(mask)):

@@ -35,4 +35,8 @@ translation: `expressions`, `operators`, `calls`, `statements`, `sources`, `modu
 
 `docs/execution_abi.md` compares native functions with the same code on the builder, and lists the
 code that stays there.
+
+The other files, those that import others first:
+
+* `references`: references of native functions: to other functions, and to globals of the module.
 """

@@ -2,10 +2,10 @@
 """The decorators of native functions, and of the functions that they call.
 
 `@native`, `@inlined` and `@exported` functions are translated; `@external` ones are in another
-module, and `@emitted` and `@vectors` ones emit their own instructions. `@cold` marks one that
+module, and `@emitted` and `@Vectors` ones emit their own instructions. `@cold` marks one that
 hardly ever runs.
 
-All but `@vectors` are also callable as plain Python, where arguments and results are checked
+All but `@Vectors` are also callable as plain Python, where arguments and results are checked
 against the annotations. Invariant: decorating looks at nothing; annotations and sources are read
 when a module is built (`ingot.native.module`) or the function is called.
 
@@ -25,17 +25,19 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from types import ModuleType
-from typing import Any, TypeVar, cast
+from types import ModuleType, NoneType
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from ingot.llvm.builder import ALIGNED_STACK
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value
 from ingot.native.memory import converted, function_at, stack_frame
-from ingot.native.types import Known, NativeType, is_known, llvm_type, resolve
+from ingot.native.types import Known, NativeType, as_type, is_known, llvm_type, resolve
 from ingot.support.diagnostics import InternalError
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _FIRST_ADDRESS = 1 << 56
 """Addresses of functions in plain Python, which no memory has."""
@@ -273,13 +275,38 @@ def emitted(emit: Callable[..., Any]) -> Callable[[F], F]:
     return lambda function: cast(F, Emitted(function, emit))
 
 
-class Vectors(Emitted):
-    """A function of vectors; it has no meaning as plain Python, and its body is `...`."""
+class Vectors(Emitted, Generic[P, R]):
+    """A function of vectors; it has no meaning as plain Python.
+
+    `@Vectors[[Array[i64], i64], bool]` decorates what emits its instructions, `emit(f, *values)`;
+    the types are those of the function's parameters and of its result.
+    """
+
+    def __init__(self, emit: Callable[..., Value | None]) -> None:
+        """Describe the function whose instructions `emit` emits."""
+        super().__init__(emit, emit)
+
+    @cached_property
+    def params(self) -> list[tuple[str, NativeType]]:
+        """The type of each parameter; callers give no names."""
+        return [("", as_type(each)) for each in self._types[0]]
+
+    @cached_property
+    def result(self) -> NativeType:
+        """The type of the result."""
+        return as_type(self._types[1])
+
+    @property
+    def _types(self) -> tuple[tuple[Any, ...], Any]:
+        # `Generic` sets this on what a class with its types in brackets makes.
+        params, result = cast(Any, self).__orig_class__.__args__
+        return params, None if result is NoneType else result
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+            """Call it in native code."""
+            ...
 
     def _run(self, values: list[Any]) -> Any:
         raise InternalError(f"'{self.name}' is code of vectors: it has no meaning as plain Python")
-
-
-def vectors(emit: Callable[..., Any]) -> Callable[[F], F]:
-    """Make a function of vectors, whose instructions `emit(f, *values)` emits."""
-    return lambda function: cast(F, Vectors(function, emit))

@@ -5,5 +5,6 @@ In the order in which a target's pipeline (`cpu.pipeline`) runs them: `simplify`
 program with less in it, and runs `expand` (ops that no kernel supports) and `layout` (explicit
 layouts) on the way; `fusion` decides what is one kernel, `schedule` the order of kernels, `buffers`
 where values live. Before all that, `spmd` divides a program over devices and `stages` one that
-computes sizes. `late` imports the passes that few programs need when one comes.
+computes sizes. `late` imports the passes that few programs need when one comes. Several of them
+copy bodies to their calls (`inline`), except those that would come too often (`unfolding`).
 """

@@ -10,7 +10,7 @@ import numpy as np
 
 from ingot.cpu.emit.contraction.kernel import emit_contraction_kernel
 from ingot.cpu.emit.kernel_abi import EmittedKernel
-from ingot.cpu.library import library_part, shared_addresses
+from ingot.cpu.library.parts import library_part, shared_addresses
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import evaluate
 from ingot.kernel.contraction.build import build_contraction_kernel

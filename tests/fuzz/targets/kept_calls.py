@@ -21,7 +21,7 @@ from ingot.evaluator import evaluate
 from ingot.evaluator.devices import Device, on_device
 from ingot.formats.hlo_text import parse_hlo
 from ingot.hlo.module import Module
-from ingot.passes.simplify import unfolding
+from ingot.passes import unfolding
 from ingot.runtime.foreign.feeds import transfer_from_outfeed, transfer_to_infeed
 
 LIMIT = "// LIMIT: "

@@ -22,8 +22,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
-from ingot.passes.buffers.assignment import BufferAssignment, Output, Parameter, Slice
-from ingot.passes.buffers.buffer_table import Allocation
+from ingot.passes.buffers.buffer_table import Allocation, BufferAssignment, Output, Parameter, Slice
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _LIMIT = 1000

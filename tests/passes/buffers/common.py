@@ -17,7 +17,8 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.shape import Shape
-from ingot.passes.buffers.assignment import BufferAssignment, assign_buffers
+from ingot.passes.buffers.assignment import assign_buffers
+from ingot.passes.buffers.buffer_table import BufferAssignment
 from ingot.passes.buffers.pipeline import BUFFER_PASSES
 from ingot.passes.buffers.verify import verify_assignment
 

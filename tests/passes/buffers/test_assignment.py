@@ -15,7 +15,8 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim, evaluate
 from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
-from ingot.passes.buffers.assignment import Constant, Output, Slice, Temp, assign_buffers
+from ingot.passes.buffers.assignment import assign_buffers
+from ingot.passes.buffers.buffer_table import Constant, Output, Slice, Temp
 from ingot.passes.buffers.contents import assignment_text, buffer_usage
 from ingot.passes.buffers.packing import Item, pack, provably_at_most
 from ingot.passes.buffers.verify import verify_assignment

@@ -19,7 +19,8 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Alias, Module
 from ingot.hlo.shape import Shape
-from ingot.passes.buffers.assignment import Output, Parameter, Temp, assign_buffers
+from ingot.passes.buffers.assignment import assign_buffers
+from ingot.passes.buffers.buffer_table import Output, Parameter, Temp
 from ingot.passes.buffers.contents import buffer_usage
 from ingot.support.diagnostics import InternalError
 

@@ -10,12 +10,3 @@ refer to its functions by name and pass numbers in env.
 A kernel runs in the library where a strategy says so (`cpu.strategies`). `subroutines` are parts
 that kernels call: exponentials and other functions, transposes of squares.
 """
-
-from __future__ import annotations
-
-from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part, shared_addresses
-from ingot.cpu.library.subroutines import subroutine_part
-
-__all__ = [
-    "LibraryKernel", "LibraryPart", "library_part", "shared_addresses", "subroutine_part",
-]  # fmt: skip

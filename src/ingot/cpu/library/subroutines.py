@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from ingot.cpu.emit.template import template_of
 from ingot.cpu.library.parts import LibraryPart, library_part
 from ingot.emit.values.squares import SquareTranspose
-from ingot.kernel.schedule.tiles import LANE_BITS
+from ingot.kernel.analysis.lane_counts import LANE_BITS
 from ingot.llvm.builder import Subroutine
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.math import MATH

@@ -27,12 +27,7 @@ from ingot.hlo.dtype import F32, S32
 from ingot.kernel import expr as ex
 from ingot.kernel.ir import SortKernel, TopKKernel
 from ingot.kernel.sort.keys import RecordKind, one_zero_one_nan, total_order
-from ingot.kernel.sort.sort import (
-    BLOCK,
-    KeyedVariant,
-    keyed_variant,
-    schedule_sort,
-)
+from ingot.kernel.sort.sort import BLOCK, KeyedVariant, keyed_variant, schedule_sort
 from ingot.kernel.sort.topk import schedule_topk
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.target import TargetSpec

@@ -15,13 +15,7 @@ from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.fft import fold_stage as folds
 from ingot.cpu.emit.fft import stages as drivers
 from ingot.cpu.emit.fft.steps import emit_step
-from ingot.cpu.emit.kernel_abi import (
-    CodeSlot,
-    EmittedKernel,
-    Numbers,
-    Phase,
-    Slot,
-)
+from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Numbers, Phase, Slot
 from ingot.cpu.emit.template import Template
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.request import Request

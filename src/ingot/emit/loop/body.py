@@ -21,9 +21,9 @@ from ingot.emit.values.types import memory_type
 from ingot.emit.values.values import ValueEmitter, angles_of
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, always_positive, minimum, product
+from ingot.kernel.analysis.gathers import Gather
 from ingot.kernel.expr import make, walk
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
-from ingot.kernel.schedule.gathers import Gather
 from ingot.kernel.schedule.loop_schedule import InLanes, LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.types import vector

@@ -27,9 +27,9 @@ from functools import cached_property
 from ingot.emit.values.types import is_minifloat, is_narrow, narrow, register_type, widen
 from ingot.emit.values.values import ValueEmitter, combine
 from ingot.hlo.dtype import DType
+from ingot.kernel.analysis.lane_counts import starts_from_identity
 from ingot.kernel.ir import Combiner, Pass, Reduction
 from ingot.kernel.loop.argminmax import arg_fold
-from ingot.kernel.schedule.lane_counts import starts_from_identity
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import Type, vector

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indices of gathers computed ahead, a block of an axis at a time (`kernel.schedule.gathers`).
+"""Indices of gathers computed ahead, a block of an axis at a time (`kernel.analysis.gathers`).
 
 Loops in lanes come here (`body`). A block's indices go to the stack, in a loop for each gather;
 then the loop itself runs along the block, and its gathers load their lanes one by one.
@@ -18,8 +18,8 @@ from ingot.emit.values.types import memory_type, widen
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S32
+from ingot.kernel.analysis.gathers import INDICES_AHEAD, Gather
 from ingot.kernel.expr import Expr, walk
-from ingot.kernel.schedule.gathers import INDICES_AHEAD, Gather
 from ingot.llvm import types as lt
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import vector

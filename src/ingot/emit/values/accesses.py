@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads and stores of a kernel: one element, vectors, vectors to pick lanes from, gathers.
 
-Where lanes lie is known for most accesses (`kernel.schedule.lane_offsets`): neighbours are one
+Where lanes lie is known for most accesses (`kernel.analysis.lane_offsets`): neighbours are one
 vector or a few, elements near each other are picked out of whole vectors, and only distant or
 unknown elements are gathered lane by lane.
 
@@ -18,9 +18,9 @@ from ingot.emit.values.indices import IndexEmitter, IndexValue
 from ingot.emit.values.types import memory_type
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import DType
+from ingot.kernel.analysis.lane_counts import LANE_BITS
+from ingot.kernel.analysis.lane_offsets import Cover, cover, runs
 from ingot.kernel.expr import axis_names
-from ingot.kernel.schedule.lane_offsets import Cover, cover, runs
-from ingot.kernel.schedule.tiles import LANE_BITS
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.machine_model import LINE_BYTES
@@ -151,8 +151,6 @@ class AccessEmitter(IndexEmitter):
         """Load the elements from `start` elements behind `pointer` on; masked ones are zero."""
         f, memory = self.f, wide.element
         at = f.gep(pointer, start, memory, inbounds=mask is None)
-        if mask is None:
-            return f.load(wide, at)
         return f.masked_load(wide, at, mask, align=memory.alignment)
 
     def _offsets(self, access: _Access, lanes: int) -> tuple[int, ...] | None:

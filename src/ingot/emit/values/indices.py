@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Atom, Dim, product, symbols_of
+from ingot.kernel.analysis.lane_offsets import first_lane, holds_anywhere, lane_offsets
 from ingot.kernel.index_math import dim_of
-from ingot.kernel.schedule.lane_offsets import first_lane, holds_anywhere, lane_offsets
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector

@@ -20,8 +20,8 @@ from ingot.gpu.schedule.strategies import (
 from ingot.gpu.schedule.sums import is_along
 from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.dtype import F32
+from ingot.kernel.analysis.work import weight
 from ingot.kernel.ir import Axis, ContractionKernel, Kernel
-from ingot.kernel.schedule.work import weight
 from ingot.support.records import replace
 
 TILE, LARGE_TILE = 64, 128

@@ -4,7 +4,7 @@
 Threads share a fold by taking its elements in turn, each starting from the identity; their results
 are joined at the end. So it must be one op with an identity, or an argmax or argmin. Lanes of a
 warp are neighbours in memory: along the pass's own axis (rows) or along an axis of the grid
-(columns), whichever the CPU's lanes would run along (`kernel.schedule.vector_axis`).
+(columns), whichever the CPU's lanes would run along (`kernel.analysis.vector_axis`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ingot.gpu.schedule.strategies import (
 )
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, ceil_div
+from ingot.kernel.analysis.lane_counts import starts_from_identity
+from ingot.kernel.analysis.vector_axis import grid_vector_axis
 from ingot.kernel.ir import Axis, Kernel, LoopKernel, Pass
 from ingot.kernel.loop.argminmax import arg_fold
-from ingot.kernel.schedule.lane_counts import starts_from_identity
-from ingot.kernel.schedule.vector_axis import grid_vector_axis
 
 LEAST_ROW = 32
 """Elements of a fold that are worth a warp; fewer are folded by one thread."""

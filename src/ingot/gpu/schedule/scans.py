@@ -6,8 +6,8 @@ from __future__ import annotations
 from ingot.gpu.machine import GpuMachine
 from ingot.gpu.schedule.strategies import GpuSchedule, WarpScan, one_stage
 from ingot.hlo.dim import ceil_div
+from ingot.kernel.analysis.lane_counts import scans_lanes, starts_from_identity
 from ingot.kernel.ir import Kernel, LoopKernel
-from ingot.kernel.schedule.lane_counts import scans_lanes, starts_from_identity
 
 
 def match_scan(kernel: Kernel, machine: GpuMachine) -> GpuSchedule | str:

@@ -18,10 +18,10 @@ from ingot.gpu.schedule.strategies import PART, BlockRows, Columns, GpuSchedule,
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, ceil_div
 from ingot.kernel import expr as ex
+from ingot.kernel.analysis.lane_counts import starts_from_identity
 from ingot.kernel.expr import Expr, converted
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass, Reduction, Store
 from ingot.kernel.rewrite import AxisSubstitution
-from ingot.kernel.schedule.lane_counts import starts_from_identity
 from ingot.semantics.identities import identity_of
 from ingot.support.records import record, replace
 

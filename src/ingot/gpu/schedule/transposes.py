@@ -14,9 +14,9 @@ from ingot.gpu.machine import GpuMachine
 from ingot.gpu.schedule.strategies import GpuSchedule, TransposeTiles, one_stage
 from ingot.hlo import dim
 from ingot.hlo.dim import ceil_div
+from ingot.kernel.analysis.vector_axis import grid_vector_axis
 from ingot.kernel.ir import Axis, Kernel, LoopKernel
 from ingot.kernel.schedule.tiles import transposed_loads
-from ingot.kernel.schedule.vector_axis import grid_vector_axis
 
 SIDE = 32
 """Elements along both sides of a tile: a warp's."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bases of the passes that visit the ops of some opcodes, one by one.
 
-`OpPass` visits them and may do anything; an expander replaces each by a value. It is a function
-(`expander`), or a class if it has options (`Expander`). Both walk a module in the one order that
-every such pass has: callees before callers, operands before users.
+`OpPass` visits them and may do anything; an expander replaces each by a value. Such a pass is a
+function (`op_pass`, `expander`), or a class if it has options (`OpPass`, `Expander`). All walk a
+module in one order: callees before callers, operands before users.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.support.records import record
 
 Result = TypeVar("Result")
+_Made = TypeVar("_Made", bound="OpPass")
 
 
 @record
@@ -68,6 +69,28 @@ class Expander(OpPass):
         """Return the replacement of `op`; `op` itself when it stays."""
 
 
+Visit = Callable[[Instruction, Module, PassContext], bool]
+"""Rewrites an op, which may be removed; returns whether anything changed."""
+
+
+def op_pass(
+    pass_name: str, *opcodes: str, ensures: frozenset[str] = frozenset()
+) -> Callable[[Visit], OpPass]:
+    """Make the decorated function the pass `pass_name`: an `OpPass` of `opcodes`.
+
+    `ensures`: see `Pass`.
+    """
+
+    def make(function: Visit) -> OpPass:
+        class Made(OpPass):
+            def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
+                return function(op, module, context)
+
+        return _named(Made, function, pass_name, opcodes, ensures)
+
+    return make
+
+
 Expand = Callable[[Instruction, Builder, Module], Instruction]
 """Returns the replacement of an op, added by a builder; the op itself when it stays."""
 
@@ -82,18 +105,27 @@ def expander(
 
     def make(function: Expand) -> Expander:
         class Made(Expander):
-            name = pass_name
-            concerns = frozenset(opcodes)
-
             def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
                 return function(op, build, module)
 
-        Made.__name__ = Made.__qualname__ = function.__name__
-        Made.__doc__ = function.__doc__
-        Made.ensures, Made.lowers = ensures, lowers
-        return record(Made)()
+        Made.lowers = lowers
+        return _named(Made, function, pass_name, opcodes, ensures)
 
     return make
+
+
+def _named(
+    made: type[_Made],
+    function: Callable[..., object],
+    name: str,
+    opcodes: tuple[str, ...],
+    ensures: frozenset[str],
+) -> _Made:
+    """Return the pass of a class that was made for a function."""
+    made.__name__ = made.__qualname__ = function.__name__
+    made.__doc__ = function.__doc__
+    made.name, made.concerns, made.ensures = name, frozenset(opcodes), ensures
+    return record(made)()
 
 
 def in_order(op: Instruction, rewrite: Callable[[], Result]) -> Result:

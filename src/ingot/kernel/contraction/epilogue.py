@@ -73,7 +73,7 @@ def driver_epilogue(kernel: ContractionKernel, vectors: Vectors, n_block: int) -
 def _lanes(kernel: ContractionKernel, schedule: ContractionSchedule) -> int:
     """Return two vectors' lanes where the register block has them, four where functions are called.
 
-    A function is a subroutine, whose steps wait for one another (`kernel.schedule.lane_counts`).
+    A function is a subroutine, whose steps wait for one another (`kernel.analysis.lane_counts`).
     """
     if kernel.n.extent == 1:
         return 1

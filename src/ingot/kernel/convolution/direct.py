@@ -22,14 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-from ingot.analysis.direct_convolution import (
-    DIMENSIONS,
-    MAX_SEGMENTS,
-    MIN_FEATURES,
-    Part,
-    Sizes,
-    parts_of,
-)
+from ingot.analysis.direct_convolution import DIMENSIONS, MIN_FEATURES, Part, Sizes, parts_of
 from ingot.analysis.library import VECTORS
 from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.dtype import DType
@@ -50,14 +43,6 @@ from ingot.kernel.ir import ConvolutionKernel, LoopKernel
 from ingot.kernel.product.product import NO_DRIVER
 from ingot.llvm.machine_model import Vectors
 from ingot.support.records import mutable, record, replace
-
-__all__ = [
-    "MAX_SEGMENTS",
-    "Direct",
-    "DirectPart",
-    "direct_convolution",
-    "side_by_side",
-]
 
 
 @record

@@ -24,11 +24,11 @@ from collections.abc import Mapping
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.dtype import F32, S32
 from ingot.kernel import expr as ex
+from ingot.kernel.analysis.gathers import Gather, GathersAhead
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import dim_of
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
 from ingot.kernel.rewrite import Rewriter
-from ingot.kernel.schedule.gathers import Gather, GathersAhead
 from ingot.kernel.schedule.loop_schedule import (
     Effort,
     GatheredRows,

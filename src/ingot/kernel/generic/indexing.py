@@ -15,11 +15,11 @@ writes the position of each element along an axis. It reads nothing, so it canno
 from __future__ import annotations
 
 from ingot.hlo.dim import Dim
+from ingot.kernel.analysis.gathers import LEAST_AHEAD
 from ingot.kernel.expr import Expr, is_position, walk
 from ingot.kernel.generic.generalize import IN_TILES, GenericKernel, generalized
 from ingot.kernel.generic.reduction import is_element
 from ingot.kernel.ir import LoopKernel, Store
-from ingot.kernel.schedule.gathers import LEAST_AHEAD
 from ingot.kernel.schedule.loop_schedule import InLanes, LoopSchedule, SquareTiles, StagedUpdates
 
 OF_INDICES = frozenset({

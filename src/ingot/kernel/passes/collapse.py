@@ -21,7 +21,7 @@ from itertools import pairwise
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, product, symbols_of
 from ingot.kernel import expr as ex
-from ingot.kernel.expr import Expr, walk
+from ingot.kernel.expr import MOVING_OPS, Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.rewrite import AxisSubstitution, Rewriter
@@ -82,10 +82,6 @@ def positions(runs: Sequence[Run], name: str) -> dict[str, int | Dim]:
         values[axis.name] = index if number == 0 else dim.mod(index, axis.extent)
         behind = behind * axis.extent
     return values
-
-
-MOVING_OPS = frozenset({"select", "load", "compare", "index", "constant", "and", "or"})
-"""Ops of a kernel that moves elements and computes nothing."""
 
 
 def collapse(kernel: LoopKernel) -> LoopKernel:

@@ -27,12 +27,12 @@ from ingot.hlo.dim import Dim, never_negative
 from ingot.hlo.dtype import PRED, S32, DType, greatest, least
 from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
+from ingot.kernel.analysis.ranges import Range, comparison_of_range, ends_of
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
 from ingot.kernel.loop.argminmax import arg_fold
 from ingot.kernel.passes.narrow_values import narrow_values
 from ingot.kernel.rewrite import Rewriter
-from ingot.kernel.schedule.pieces import Range, comparison_of_range, ends_of
 from ingot.support.records import replace
 
 

@@ -28,10 +28,10 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32, F64, PRED, S32, S64, DType, greatest, least
 from ingot.hlo.opset.elementwise import SWAPPED
 from ingot.kernel import expr as ex
+from ingot.kernel.analysis.ranges import comparison_of_range, ends_of
 from ingot.kernel.expr import Expr, loads_of, walk
 from ingot.kernel.ir import LoopKernel, Store
 from ingot.kernel.rewrite import Rewriter
-from ingot.kernel.schedule.pieces import comparison_of_range, ends_of
 from ingot.support.records import record, replace
 
 Number = int | float

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.pass_runner import PassRunner
+from ingot.kernel.analysis.vector_axis import grid_vector_axis
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.passes.cache_rows import cache_rows, reuse_stores
 from ingot.kernel.passes.collapse import collapse
@@ -33,7 +34,6 @@ from ingot.kernel.passes.unroll import unroll_short_rows, unroll_windows
 from ingot.kernel.passes.unroll_and_jam import unroll_and_jam
 from ingot.kernel.passes.unroll_phases import unroll_phases
 from ingot.kernel.passes.unroll_stacks import unroll_stacks
-from ingot.kernel.schedule.vector_axis import grid_vector_axis
 from ingot.kernel.verifier import verify_kernel
 from ingot.support.records import record, replace
 

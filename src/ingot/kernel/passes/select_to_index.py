@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from ingot.hlo.dim import Dim
 from ingot.hlo.opset.elementwise import INVERSE
 from ingot.kernel import expr as ex
+from ingot.kernel.analysis.ranges import Range, RangeSimplifier
+from ingot.kernel.analysis.vector_axis import grid_vector_axis
 from ingot.kernel.expr import Expr, axis_names, walk
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.schedule.pieces import Range, RangeSimplifier
-from ingot.kernel.schedule.vector_axis import grid_vector_axis
 
 
 def select_to_index(kernel: LoopKernel) -> LoopKernel:

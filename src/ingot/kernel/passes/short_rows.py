@@ -5,7 +5,7 @@ If a result has three columns, lanes along a row leave most of a register empty,
 column write one element at a time. Lanes along both axes, row after row, write whole registers. The
 elements that they read repeat a pattern with the rows: neighbours, each several times, or a few
 distant runs of neighbours (a transpose). They are picked out of whole registers
-(`kernel.schedule.lane_offsets`). Where a row is stacked from several arrays, each lane reads them
+(`kernel.analysis.lane_offsets`). Where a row is stacked from several arrays, each lane reads them
 all and chooses.
 
 A transpose that reads short runs is the mirror image: `join_short_runs`.
@@ -28,12 +28,12 @@ from math import lcm
 from ingot.hlo import dim
 from ingot.hlo.dim import Atom, Dim, symbols_of
 from ingot.kernel import expr as ex
+from ingot.kernel.analysis.ranges import RangeSimplifier
 from ingot.kernel.expr import Expr, is_expensive, loads_of, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.passes.collapse import walks_as_one
 from ingot.kernel.rewrite import AxisSubstitution, Rewriter
-from ingot.kernel.schedule.pieces import RangeSimplifier
 
 LONGEST = 8
 """Elements of a row that is joined with the next, at most."""
@@ -127,7 +127,7 @@ def _is_run(where: int | Dim, outer: Axis, inner: Axis) -> bool:
 def _are_loads_near(kernel: LoopKernel, outer: Axis, inner: Axis) -> bool:
     """Whether the elements that rows end to end read lie in a few whole registers.
 
-    Gathered elements (`kernel.schedule.gathers`) need not, but their indices must: they walk rows
+    Gathered elements (`kernel.analysis.gathers`) need not, but their indices must: they walk rows
     as one, unless functions of few elements outweigh the gathers.
     """
     loads = loads_of(kernel.exprs)

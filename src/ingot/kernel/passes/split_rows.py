@@ -3,7 +3,7 @@
 
 Heads of 17 beside each other are read at `2176*floordiv(@1,17) + mod(@1,17)`: vectors hold no
 whole number of them, so lanes along the row would be gathered. As an axis of heads and one of 17
-elements they are short rows in a nest of loops (`schedule.row_nests`). Where a run goes on in the
+elements they are short rows in a nest of loops (`analysis.row_nests`). Where a run goes on in the
 next row, and only a few elements repeat with each, rows are joined: `mod(@1,3)` in rows of nine.
 
 Invariant: the grid has the same points in the same order.
@@ -12,14 +12,14 @@ Invariant: the grid has the same points in the same order.
 from __future__ import annotations
 
 from ingot.hlo.dim import Dim, symbols_of
+from ingot.kernel.analysis.lane_offsets import is_near, lane_offsets
+from ingot.kernel.analysis.row_nests import MOST_PICKED, row_nest
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.passes.collapse import collapse, indices_of, walks_as_one
 from ingot.kernel.passes.short_rows import joined_rows, lanes_of_rows
 from ingot.kernel.passes.split_axes import split_into_rows
-from ingot.kernel.schedule.lane_offsets import is_near, lane_offsets
-from ingot.kernel.schedule.row_nests import MOST_PICKED, row_nest
 
 LANES, REGISTER = 16, 8
 """Lanes whose offsets must be known, and lanes of a register."""

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 
 from ingot.hlo.dim import Dim, never_negative
 from ingot.kernel import expr as ex
+from ingot.kernel.analysis.ranges import RangeSimplifier
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import Extents, upper_bound
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.schedule.pieces import RangeSimplifier
 
 
 def unmask_loads(kernel: LoopKernel) -> LoopKernel:

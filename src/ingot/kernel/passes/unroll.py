@@ -15,11 +15,11 @@ from __future__ import annotations
 from itertools import product
 
 from ingot.hlo import dim
+from ingot.kernel.analysis.vector_axis import chooses, has_short_rows
 from ingot.kernel.expr import Expr, is_expensive, make, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import LoopKernel, Pass, Store
 from ingot.kernel.rewrite import AxisSubstitution, ExprSubstitution, applied
-from ingot.kernel.schedule.vector_axis import chooses, has_short_rows
 from ingot.support.records import replace
 
 MAX_NODES = 500

@@ -14,12 +14,12 @@ from itertools import product
 
 from ingot.hlo import dim
 from ingot.kernel import expr as ex
+from ingot.kernel.analysis.lane_counts import folds_lanes
+from ingot.kernel.analysis.vector_axis import grid_vector_axis
+from ingot.kernel.analysis.work import NO_WORK, weight
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.rewrite import AxisSubstitution
-from ingot.kernel.schedule.lane_counts import folds_lanes
-from ingot.kernel.schedule.vector_axis import grid_vector_axis
-from ingot.kernel.schedule.work import NO_WORK, weight
 from ingot.support.records import replace
 
 MOST_RESULTS = 9

@@ -17,14 +17,14 @@ from functools import reduce
 
 from ingot.hlo.dim import Atom, Dim, symbols_of
 from ingot.kernel import expr as ex
+from ingot.kernel.analysis.ranges import RangeSimplifier
+from ingot.kernel.analysis.vector_axis import grid_vector_axis
 from ingot.kernel.expr import Expr, compare, walk
 from ingot.kernel.index_math import dim_of
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
 from ingot.kernel.passes.split_axes import resolved
 from ingot.kernel.passes.unroll import MAX_NODES
 from ingot.kernel.rewrite import AxisSubstitution
-from ingot.kernel.schedule.pieces import RangeSimplifier
-from ingot.kernel.schedule.vector_axis import grid_vector_axis
 from ingot.support.records import replace
 
 MOST_PHASES = 8

@@ -18,14 +18,14 @@ from math import prod
 
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import PRED
+from ingot.kernel.analysis.ranges import RangeSimplifier
+from ingot.kernel.analysis.vector_axis import MANY_ROWS, NARROW, grid_vector_axis
+from ingot.kernel.analysis.work import weighted
 from ingot.kernel.expr import Expr, is_expensive, loads_of, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
 from ingot.kernel.passes.unroll import MAX_EXPENSIVE, MAX_NODES
 from ingot.kernel.rewrite import AxisSubstitution
-from ingot.kernel.schedule.pieces import RangeSimplifier
-from ingot.kernel.schedule.vector_axis import MANY_ROWS, NARROW, grid_vector_axis
-from ingot.kernel.schedule.work import weighted
 from ingot.support.records import replace
 
 MOST_POSITIONS = 16

@@ -34,12 +34,7 @@ from ingot.hlo.dtype import (
     U64,
     DType,
 )
-from ingot.kernel.contraction.operands import (
-    MASKED_BITS,
-    has_masks,
-    oriented,
-    stride,
-)
+from ingot.kernel.contraction.operands import MASKED_BITS, has_masks, oriented, stride
 from ingot.kernel.expr import Access, Expr, axis_names, make
 from ingot.kernel.ir import Axis, ContractionKernel
 from ingot.llvm.machine_model import Vectors

@@ -50,12 +50,7 @@ from ingot.kernel.product.blocks import (
 )
 from ingot.kernel.product.operands import PlainOperands, plain_operands, result_steps
 from ingot.kernel.product.tiles import reads_in_place, suits_tiles, tile_blocks
-from ingot.kernel.product.variant import (
-    MIN_WORD_LANES,
-    Placement,
-    ProductNumbers,
-    ProductVariant,
-)
+from ingot.kernel.product.variant import MIN_WORD_LANES, Placement, ProductNumbers, ProductVariant
 from ingot.llvm.machine_model import (
     L1_STRIDE,
     L1_WAYS,

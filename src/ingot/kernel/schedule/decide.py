@@ -17,9 +17,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from ingot.hlo import dim
-from ingot.kernel.expr import walk
-from ingot.kernel.ir import LoopKernel
-from ingot.kernel.schedule.gathers import (
+from ingot.kernel.analysis.gathers import (
     GathersAhead,
     bits_of_gathers,
     block_of_rows,
@@ -27,12 +25,17 @@ from ingot.kernel.schedule.gathers import (
     lanes_of_short_row,
     large_buffers,
 )
-from ingot.kernel.schedule.lane_counts import (
+from ingot.kernel.analysis.lane_counts import (
+    LANE_BITS,
     is_latency_bound,
     lanes_of_row,
     most_lanes,
     results_of_register,
 )
+from ingot.kernel.analysis.row_nests import row_nest
+from ingot.kernel.analysis.work import block_of, chunks_of, computes_little, share, unit_work
+from ingot.kernel.expr import walk
+from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.loop_schedule import (
     Effort,
     GatheredRows,
@@ -56,11 +59,9 @@ from ingot.kernel.schedule.row_folds import (
     streamed_rows,
     transposed_rows,
 )
-from ingot.kernel.schedule.row_nests import row_nest
 from ingot.kernel.schedule.serial import staged_updates
 from ingot.kernel.schedule.splits import plain_fold, runs_of, split_of
-from ingot.kernel.schedule.tiles import LANE_BITS, SIDE_TILES, tiles_of
-from ingot.kernel.schedule.work import block_of, chunks_of, computes_little, share, unit_work
+from ingot.kernel.schedule.tiles import SIDE_TILES, tiles_of
 from ingot.llvm.machine_model import Vectors
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import record, replace

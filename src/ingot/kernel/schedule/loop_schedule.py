@@ -2,8 +2,8 @@
 """The schedule of a loop kernel: `decide` makes it, the emitters spell it out.
 
 A schedule says how the work is divided into units and how many lanes each pass has. Its `strategy`
-describes the special loops of a unit. Each strategy has a record here with its own
-numbers, a function that decides whether a kernel takes it (`decide`), and an emitter
+describes the special loops of a unit. Each strategy has a record with its own numbers, here or in
+`analysis.row_nests`, a function that decides whether a kernel takes it (`decide`), and an emitter
 (`cpu.emit.loop.kernel`). A kernel has one strategy.
 
 Invariant: plain data; equal schedules of equal kernels are equal code.
@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from enum import Enum
 
 from ingot.hlo.dim import Dim
+from ingot.kernel.analysis.gathers import NOTHING_AHEAD, GathersAhead
+from ingot.kernel.analysis.row_nests import RowNest
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.schedule.gathers import NOTHING_AHEAD, GathersAhead
 from ingot.kernel.schedule.piece_loops import Band, PieceLoop
 from ingot.kernel.schedule.pieces import Cut
 from ingot.support.records import record
@@ -182,23 +183,6 @@ class TransposedRows:
     lanes: int
     width: int
     loads: tuple[Expr, ...]
-
-
-@record
-class RowNest:
-    """Short rows are written out, in loops over the rows around them (`schedule.row_nests`).
-
-    Attributes:
-        axes: the grid's axes that a unit walks, outermost first; the first one in blocks.
-        parts: first lane and number of lanes of each part of a row.
-        written: innermost axes of `axes` whose positions have a copy each.
-    """
-
-    name = "row nest"
-
-    axes: tuple[Axis, ...]
-    parts: tuple[tuple[int, int], ...]
-    written: int
 
 
 Strategy = (

@@ -23,6 +23,8 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 
 from ingot.hlo.dim import Dim
+from ingot.kernel.analysis.gathers import Gather, GathersAhead, gathers_of_passes
+from ingot.kernel.analysis.ranges import Range, narrowed
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
@@ -31,8 +33,7 @@ from ingot.kernel.passes.short_rows import join_short_rows, lanes_of_rows
 from ingot.kernel.passes.split_axes import split_axes
 from ingot.kernel.passes.unmask_loads import unmask_loads
 from ingot.kernel.rewrite import AxisSubstitution
-from ingot.kernel.schedule.gathers import Gather, GathersAhead, gathers_of_passes
-from ingot.kernel.schedule.pieces import Cut, Range, narrowed
+from ingot.kernel.schedule.pieces import Cut
 from ingot.support.records import record, replace
 
 LONG_BYTES = 1024

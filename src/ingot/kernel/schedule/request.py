@@ -12,14 +12,10 @@ from functools import cached_property
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.passes.short_rows import lanes_of_rows
-from ingot.kernel.schedule.gathers import GathersAhead, gathers_ahead, lanes_loaded
-from ingot.kernel.schedule.lane_counts import most_lanes, pass_lanes, widest_in_memory
-from ingot.kernel.schedule.loop_schedule import Effort
-from ingot.kernel.schedule.serial import lanes_may_meet, staged_lanes, staged_rows
-from ingot.kernel.schedule.vector_axis import grid_vector_axis, is_column_reduction
-from ingot.kernel.schedule.work import (
+from ingot.kernel.analysis.gathers import GathersAhead, gathers_ahead, lanes_loaded
+from ingot.kernel.analysis.lane_counts import most_lanes, pass_lanes, widest_in_memory
+from ingot.kernel.analysis.vector_axis import grid_vector_axis, is_column_reduction
+from ingot.kernel.analysis.work import (
     IN_ORDER,
     block_of,
     block_points,
@@ -28,6 +24,10 @@ from ingot.kernel.schedule.work import (
     streams,
     unit_work,
 )
+from ingot.kernel.ir import Axis, LoopKernel
+from ingot.kernel.passes.short_rows import lanes_of_rows
+from ingot.kernel.schedule.loop_schedule import Effort
+from ingot.kernel.schedule.serial import lanes_may_meet, staged_lanes, staged_rows
 from ingot.llvm.machine_model import Vectors
 from ingot.support.records import record, replace
 

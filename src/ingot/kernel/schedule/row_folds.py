@@ -31,12 +31,11 @@ from __future__ import annotations
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, round_up
 from ingot.hlo.dtype import PRED
+from ingot.kernel.analysis.lane_counts import LANE_BITS, LONG_ROW, starts_from_identity
 from ingot.kernel.expr import Expr, is_expensive, loads_of, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
-from ingot.kernel.schedule.lane_counts import LONG_ROW, starts_from_identity
 from ingot.kernel.schedule.loop_schedule import TransposedRows
-from ingot.kernel.schedule.tiles import LANE_BITS
 from ingot.llvm.machine_model import L1_WAYS, L2_BYTES, Vectors
 
 LONGEST_ROW = 512

@@ -10,10 +10,10 @@ Invariant: every element's updates happen in the order of the grid.
 
 from __future__ import annotations
 
+from ingot.kernel.analysis.gathers import bits_of_index
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Store
-from ingot.kernel.schedule.gathers import bits_of_index
 from ingot.kernel.schedule.loop_schedule import StagedUpdates
 
 LEAST_STAGED, MOST_STAGED = 8, 32

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, ceil_div, round_up
+from ingot.kernel.analysis.lane_counts import folds_lanes
+from ingot.kernel.analysis.work import LARGE_SHARE, pass_work, share_of, weight
 from ingot.kernel.expr import Access, is_expensive, make, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
-from ingot.kernel.schedule.lane_counts import folds_lanes
 from ingot.kernel.schedule.loop_schedule import SplitReduction
-from ingot.kernel.schedule.work import LARGE_SHARE, pass_work, share_of, weight
 from ingot.support.records import replace
 
 ENOUGH_UNITS = 16

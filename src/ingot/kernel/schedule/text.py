@@ -24,9 +24,10 @@ from dataclasses import fields, is_dataclass
 from textwrap import indent
 from typing import Any, cast
 
+from ingot.kernel.analysis.gathers import Gather
+from ingot.kernel.analysis.work import IN_ORDER
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.schedule.gathers import Gather
 from ingot.kernel.schedule.loop_schedule import (
     Effort,
     LoopSchedule,
@@ -35,7 +36,6 @@ from ingot.kernel.schedule.loop_schedule import (
     Strategy,
     unit_axes,
 )
-from ingot.kernel.schedule.work import IN_ORDER
 from ingot.kernel.text import kernel_text
 
 
@@ -80,7 +80,7 @@ def _value(value: Any) -> str:
         return value.name
     if isinstance(value, Gather):
         value = value.load
-    if isinstance(value, Expr):
+    if isinstance(value, Expr) and value.op == "load":
         return f"b{value.payload.buffer}[{value.payload.index}]"
     if is_dataclass(value):
         return f"{{{' '.join(_fields(value, ()))}}}"

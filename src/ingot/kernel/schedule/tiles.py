@@ -10,6 +10,7 @@ such loads, and which.
 from __future__ import annotations
 
 from ingot.hlo import dim
+from ingot.kernel.analysis.lane_counts import LANE_BITS
 from ingot.kernel.expr import Expr, loads_of, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
@@ -17,9 +18,6 @@ from ingot.kernel.schedule.loop_schedule import SquareTiles
 
 SIDE_TILES = 8
 """Tiles along each side of a block: whole cache lines and their neighbours at both ends."""
-
-LANE_BITS = 32
-"""A tile's side is the lanes of a register of elements this wide, or of wider ones."""
 
 SHORTEST_SIDE = 8
 """Smaller tiles are no better than lanes one by one."""
@@ -47,8 +45,8 @@ LEAST_ROW_BITS = 128
 def tiles_of(kernel: LoopKernel, axis: Axis, register: int) -> SquareTiles | str:
     """Return the tiles that a kernel with a vector axis needs on registers of `register` bits.
 
-    A row of a tile is a register of the widest elements, less where an axis is shorter. Returns the
-    reason if there are none.
+    A row of a tile is a register of the widest elements, of `LANE_BITS` at least, and less where an
+    axis is shorter. Returns the reason if there are none.
     """
     least = min(SHORTEST_SIDE, register // LANE_BITS)
     if least <= 1 or kernel.serial or kernel.has_loops:

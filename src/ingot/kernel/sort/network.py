@@ -11,7 +11,7 @@ Source: K. Batcher, Sorting networks and their applications (1968).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ingot.hlo.dim import Dim
 from ingot.kernel import expr as ex
@@ -71,15 +71,15 @@ def _sorted(kernel: SortKernel, elements: list[Element]) -> list[Element]:
     """Return the elements of a row in order."""
     variant, length = keyed_variant(kernel), len(elements)
     if isinstance(variant, str):
-        return _exchanged(elements, neighbours(length), _Comparator(kernel.comparator))
+        return _exchanged(elements, neighbours(length), _by_comparator(kernel.comparator))
     given, ascending = ex.argument(0, kernel.elements[0]), not variant.descending
     keys = [substitute(variant.key, {given: element[0]}) for element in elements]
     if len(kernel.elements) > 1 or shared_keys(variant.key, given.dtype) != ():
         keyed = [(key, *element) for key, element in zip(keys, elements, strict=True)]
-        found = _exchanged(keyed, neighbours(length), _Keys(ascending))
+        found = _exchanged(keyed, neighbours(length), _by_keys(ascending=ascending))
         return [element[1:] for element in found]
     comparators = [pair for pair in batcher(1 << (length - 1).bit_length()) if pair[1] < length]
-    found = _exchanged([(key,) for key in keys], comparators, _Keys(ascending))
+    found = _exchanged([(key,) for key in keys], comparators, _by_keys(ascending=ascending))
     return [(_element(variant, key),) for (key,) in found]
 
 
@@ -88,36 +88,36 @@ def _element(variant: KeyedVariant, key: Expr) -> Expr:
     return key if variant.key.op == "argument" else from_total_order(key, variant.elements[0])
 
 
-class _Keys:
-    """Compares keys, which stand first in each element."""
+Order = Callable[[Element, Element], tuple[Element, Element]]
+"""Returns two elements in order; equal ones stay where they are."""
 
-    def __init__(self, ascending: bool) -> None:
-        self.ascending = ascending
 
-    def ordered(self, low: Element, high: Element) -> tuple[Element, Element]:
-        """Return two elements in order; equal ones stay where they are."""
+def _by_keys(*, ascending: bool) -> Order:
+    """Return the order of keys, which stand first in each element."""
+
+    def ordered(low: Element, high: Element) -> tuple[Element, Element]:
         keys = (low[0], high[0])
         least, most = (ex.compute(op, *keys) for op in ("minimum", "maximum"))
-        first, last = (least, most) if self.ascending else (most, least)
-        swaps = ex.compare("LT" if self.ascending else "GT", *keys[::-1])
+        first, last = (least, most) if ascending else (most, least)
+        swaps = ex.compare("LT" if ascending else "GT", *keys[::-1])
         rest = _selected(swaps, low[1:], high[1:])
         return (first, *rest[0]), (last, *rest[1])
 
+    return ordered
 
-class _Comparator:
-    """Compares elements by an expression over left and right of each operand."""
 
-    def __init__(self, before: Expr) -> None:
-        self.before = before
+def _by_comparator(before: Expr) -> Order:
+    """Return the order by an expression over left and right of each operand."""
 
-    def ordered(self, low: Element, high: Element) -> tuple[Element, Element]:
-        """Return two elements in order; equal ones stay where they are."""
+    def ordered(low: Element, high: Element) -> tuple[Element, Element]:
         given = {
             ex.argument(2 * number + side, value.dtype): value
             for number, pair in enumerate(zip(high, low, strict=True))
             for side, value in enumerate(pair)
         }
-        return _selected(substitute(self.before, given), low, high)
+        return _selected(substitute(before, given), low, high)
+
+    return ordered
 
 
 def _selected(swaps: Expr, low: Element, high: Element) -> tuple[Element, Element]:
@@ -130,12 +130,12 @@ def _selected(swaps: Expr, low: Element, high: Element) -> tuple[Element, Elemen
 
 
 def _exchanged(
-    elements: Sequence[Element], comparators: Sequence[tuple[int, int]], by: _Keys | _Comparator
+    elements: Sequence[Element], comparators: Sequence[tuple[int, int]], order: Order
 ) -> list[Element]:
     """Return the elements behind a network."""
     found = list(elements)
     for low, high in comparators:
-        found[low], found[high] = by.ordered(found[low], found[high])
+        found[low], found[high] = order(found[low], found[high])
     return found
 
 

@@ -5,6 +5,24 @@ Callers look a function up in `MATH` by HLO opcode and call it with the builder 
 (f16 and bf16 operands are widened first, `math.half`). No libm is called. Each row states the
 error bound in ulp that the tests hold, for every input, denormals and specials included.
 
+* `called`: math functions as subroutines that take and return vectors in registers;
+* `error_function`: erf and erfc;
+* `inverse`: atan2, atan, asin, acos;
+* `minifloat`: conversion between f32 and the floats of 8 and 4 bits, by integer arithmetic on
+  vectors;
+* `power`: power, cbrt, sqrt, rsqrt;
+* `remainder`: the exact float remainder with the dividend's sign (C's fmod, HLO's `remainder`);
+* `rounding`: floor, ceil, round-nearest-even, round-nearest-afz: exact, one rounding mode each;
+* `saturating`: floats to integers, held within the integers' range; NaN gives 0;
+* `half`: conversion between f32 and the 16-bit floats, by integer arithmetic where the CPU has
+  none;
+* `logarithm`: log, log1p, asinh, acosh, atanh;
+* `trigonometric`: sin, cos, tan, with a reduction that is right for every argument;
+* `exponential`: exp, expm1, logistic, tanh, sinh, cosh;
+* `coefficients`: polynomial coefficients of the math functions, lowest power first, as data;
+* `emitter`: the vocabulary of the math functions: float arithmetic over one type, exact sums and
+  products.
+
 Invariant: a function's bits depend on its operand alone, not on the lane count. With and without
 FMA the last bit may differ.
 

@@ -40,17 +40,6 @@ from ingot.passes.buffers.packing import Item, aligned, pack
 from ingot.support.diagnostics import ResourceError
 from ingot.support.records import fresh, mutable
 
-__all__ = [
-    "BufferAssignment",
-    "Constant",
-    "Output",
-    "Parameter",
-    "Slice",
-    "Temp",
-    "assign_buffers",
-    "flat_leaves",
-]
-
 
 def assign_buffers(module: Module, scratch_bytes: int | Dim = 0) -> BufferAssignment:
     """Return where every value lives; kernels get `scratch_bytes` at the end of the arena.

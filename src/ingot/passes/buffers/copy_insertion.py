@@ -31,8 +31,6 @@ from ingot.hlo.module import Module
 from ingot.hlo.opset.structural import IndexAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.buffers.coalesce import Classes, join_edges
-from ingot.passes.buffers.flatten import FLAT, SPLIT
-from ingot.passes.schedule.scheduler import SCHEDULED
 from ingot.support.diagnostics import InternalError
 from ingot.support.graphs import needs_first
 from ingot.support.records import fresh, mutable, record
@@ -46,7 +44,7 @@ class CopyInsertion(Pass):
     """Adds the copies without which some buffer would be overwritten too early."""
 
     name = "copy-insertion"
-    requires = frozenset({FLAT, SPLIT, SCHEDULED})
+    requires = frozenset({"flat-call-graph", "updates-split", "scheduled"})
     ensures = frozenset({COPIES})
     limit: int = 64
 

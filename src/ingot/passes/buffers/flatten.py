@@ -24,12 +24,11 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind
 from ingot.hlo.module import Module, retarget, set_called
 from ingot.hlo.opdef import opcodes
-from ingot.hlo.rewrite.op_pass import OpPass
+from ingot.hlo.rewrite.op_pass import op_pass
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.passes.simplify.unfolding import check_unfolded
+from ingot.passes.unfolding import check_unfolded
 from ingot.support.records import record, replace
 
-FLAT = "flat-call-graph"
 _BRANCHES = opcodes(lambda row: row.regions is RegionKind.BRANCH)
 
 
@@ -39,7 +38,7 @@ class FlattenCallGraph(Pass):
 
     name = "flatten-call-graph"
     concerns = frozenset(_BRANCHES)
-    ensures = frozenset({FLAT})
+    ensures = frozenset({"flat-call-graph"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Clone from the entry down, so that clones of callers are visited too."""
@@ -76,30 +75,15 @@ def _own(module: Module, callee: Computation, seen: set[Computation]) -> Computa
     return callee
 
 
-SPLIT = "updates-split"
-
-
-@record
-class SplitUpdates(OpPass):
-    """Duplicates updated parameters that the fusion also reads elsewhere."""
-
-    name = "split-updates"
-    concerns = frozenset({"fusion"})
-    ensures = frozenset({SPLIT})
-
-    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
-        """Split the parameters of a fusion."""
-        if not _shared_updates(op.attributes.calls):
-            return False
-        _split(module, op)
-        return True
-
-
 def _shared_updates(fused: Computation) -> list[tuple[Instruction, int]]:
     return [(update, number) for _, update, number, alone in updated_parameters(fused) if not alone]
 
 
-def _split(module: Module, fusion: Instruction) -> None:
+@op_pass("split-updates", "fusion", ensures=frozenset({"updates-split"}))
+def split_updates(fusion: Instruction, module: Module, context: PassContext) -> bool:
+    """Duplicates updated parameters that the fusion also reads elsewhere."""
+    if not _shared_updates(fusion.attributes.calls):
+        return False
     fused = module.take(fusion.attributes.calls.clone())
     b = Builder(fused)
     operands = list(fusion.operands)
@@ -116,3 +100,4 @@ def _split(module: Module, fusion: Instruction) -> None:
     )
     new.extra = dict(fusion.extra)
     computation.replace(fusion, new)
+    return True

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.buffers.copy_insertion import CopyInsertion
-from ingot.passes.buffers.flatten import FlattenCallGraph, SplitUpdates
+from ingot.passes.buffers.flatten import FlattenCallGraph, split_updates
 from ingot.passes.late import late
 from ingot.passes.schedule.scheduler import MemoryScheduler
 
-_SCHEDULED = (FlattenCallGraph(), SplitUpdates(), MemoryScheduler())
+_SCHEDULED = (FlattenCallGraph(), split_updates, MemoryScheduler())
 
 LATENCY_HIDING = late(
     "latency-hiding-scheduler",

@@ -25,7 +25,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.lapack_calls import lapack_call, lapack_element, succeeded
-from ingot.passes.simplify.inline import inline
+from ingot.passes.inline import inline
 from ingot.semantics.call_meanings import meaning_of
 from ingot.semantics.custom_calls import config_text, reduced_dimension, wants_largest
 

@@ -75,12 +75,13 @@ class SubByteNormalization(Pass):
 
 
 def _normalize(module: Module, wide: Wide) -> bool:
-    changed = False
-    for computation in module.post_order():
-        for instruction in computation.post_order():
-            if _concerns(instruction, wide):
-                changed = _rewrite(instruction, computation, module, wide) or changed
-    return changed
+    rewritten = [
+        _rewrite(instruction, computation, module, wide)
+        for computation in module.post_order()
+        for instruction in computation.post_order()
+        if _concerns(instruction, wide)
+    ]
+    return any(rewritten)
 
 
 def _widen_sums(module: Module) -> bool:

@@ -32,7 +32,7 @@ from ingot.hlo.opset.transforms import ScanAttributes
 from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.counters import size_value
-from ingot.passes.simplify.unfolding import unfolding
+from ingot.passes.unfolding import unfolding
 from ingot.support.records import record
 
 

@@ -19,7 +19,6 @@ from ingot.hlo.dtype import F32, F64, S64, U64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.op_pass import expander
-from ingot.passes.simplify.algsimp.helpers import is_float
 from ingot.support.diagnostics import UnsupportedError
 
 
@@ -89,7 +88,7 @@ def stochastic_convert_decomposer(op: Instruction, build: Builder, module: Modul
 @expander("comparison-expander", "compare")
 def comparison_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Rewrites `compare` with type=TOTALORDER on floats."""
-    if op.attributes.type != "TOTALORDER" or not is_float(op.operands[0]):
+    if op.attributes.type != "TOTALORDER" or not op.operands[0].shape.dtype.is_float:
         return op
     keys = [_ordered_bits(operand, build) for operand in op.operands]
     return build.compare(*keys, direction=op.attributes.direction)

@@ -91,7 +91,7 @@ def _group(computation: Computation, dot: Instruction, grouping: Grouping) -> Gr
     inside = [one for one in others if one in between]
     if any(one.shape.dims != found.greatest.shape.dims for one in inside):
         return None
-    if _waits_for_itself(computation, inside, members):
+    if _depends_on_itself(computation, inside, members):
         return None
     result = _behind(dot, members)
     group = Group([result, *inside], GroupKind.CONTRACTION)
@@ -192,7 +192,7 @@ def _is_read_outside(item: Instruction, members: dict[Instruction, None]) -> boo
     return item.is_root or any(user not in members for user in item.users)
 
 
-def _waits_for_itself(
+def _depends_on_itself(
     computation: Computation, roots: Iterable[Instruction], members: dict[Instruction, None]
 ) -> bool:
     """Whether the kernel would read a value computed from one of its further results."""

@@ -35,7 +35,7 @@ from ingot.passes.fusion.legality import (
     why_not_each,
     why_not_output,
 )
-from ingot.passes.fusion.products import CONTRACTIONS, REDUCTIONS, is_way_into
+from ingot.passes.fusion.products import CONTRACTIONS, REDUCTIONS, feeds_prologue
 from ingot.passes.fusion.recompute import (
     LITERALS,
     MAX_RECOMPUTED,
@@ -200,8 +200,8 @@ def _fuse(grouping: Grouping, producer: Instruction, groups: list[Group]) -> Non
     for group in groups:
         group.indices[producer] = indices_in(group, producer)
         group.members[producer] = None
-        if group.dot is not None and is_way_into(group, producer):
-            group.ways_in[producer] = None
+        if group.dot is not None and feeds_prologue(group, producer):
+            group.prologue[producer] = None
         _adopt(group, producer)
 
 

@@ -47,7 +47,7 @@ class Group:
             (`recompute.moves_to`).
         grid: axes that all reductions vary along, once there is one.
         dot: the contraction, once there is one.
-        ways_in: fused members through which the contraction reads its operands.
+        prologue: fused members through which the contraction reads its operands.
     """
 
     roots: list[Instruction]
@@ -58,7 +58,7 @@ class Group:
     moves: dict[Instruction, int] = fresh(factory=dict)
     grid: frozenset[int] | None = None
     dot: Instruction | None = None
-    ways_in: dict[Instruction, None] = fresh(factory=dict)
+    prologue: dict[Instruction, None] = fresh(factory=dict)
 
     @property
     def main(self) -> Instruction:

@@ -8,12 +8,12 @@ it is faster to compute its value before the update, in one kernel that reads th
 steps of a 5-point stencil of 301x303 f32 took 3.0 ms with four copies and 1.2 with one (AVX2, one
 thread, 2026-11-28).
 
-Torn operands are transposes that a reshape makes into operands whose elements lie at no constant
-steps. Fused into a contraction, `reshape(transpose(x))` would be read at quotients and remainders
-of the operand's indices, each element many times. Outside, the transpose is one quick kernel, or
-the order in which the kernel that computes `x` writes it, and the reshape is free.
+Operands without strides are transposes that a reshape makes into operands whose elements lie at no
+constant steps. Fused into a contraction, `reshape(transpose(x))` would be read at quotients and
+remainders of the operand's indices, each element many times. Outside, the transpose is one quick
+kernel, or the order in which the kernel that computes `x` writes it, and the reshape is free.
 
-A dimension is torn only if the reshape makes it of several dimensions that the transpose
+A dimension has no stride only if the reshape makes it of several dimensions that the transpose
 took from dimensions of its operand that are not neighbours.
 
 Windows under masks are what stencils read of an array that is padded, or rolled. Where points have
@@ -79,7 +79,7 @@ def _values(producer: Instruction, update: Instruction) -> dict[Instruction, Non
     return found
 
 
-def tears_operand(transpose: Instruction, reshape: Instruction, dot: Instruction) -> bool:
+def breaks_strides(transpose: Instruction, reshape: Instruction, dot: Instruction) -> bool:
     """Whether a dot would read a reshaped transpose at no constant steps.
 
     Steps between the matrices of a batch may vary: each is computed once.
@@ -94,24 +94,24 @@ def tears_operand(transpose: Instruction, reshape: Instruction, dot: Instruction
     if reshape.operands[0] is not transpose:
         return False
     attributes = dot.as_(DotAttributes)
-    torn = torn_dims(transpose, reshape.shape)
+    unstrided = unstrided_dims(transpose, reshape.shape)
     sides = zip(dot.operands, (attributes.lhs_batch_dims, attributes.rhs_batch_dims), strict=True)
-    return any(operand is reshape and not torn <= set(batch) for operand, batch in sides)
+    return any(operand is reshape and not unstrided <= set(batch) for operand, batch in sides)
 
 
-def torn_dims(transpose: Instruction, reshaped: Shape) -> set[int]:
+def unstrided_dims(transpose: Instruction, reshaped: Shape) -> set[int]:
     """Return which dimensions of a reshaped transpose have no constant step in its operand."""
     if reshaped.size == 0:
         return set()
     order = transpose.as_(DimensionsAttributes).dimensions
     kept = [dim for dim, size in enumerate(transpose.operands[0].shape.dims) if size != 1]
     rank = {dim: number for number, dim in enumerate(kept)}
-    torn: set[int] = set()
+    found: set[int] = set()
     for before, after in common_factors(transpose.shape.dims, reshaped.dims):
         sources = [rank[order[dim]] for dim in range(*before) if order[dim] in rank]
         if sources and sources != list(range(sources[0], sources[0] + len(sources))):
-            torn.update(dim for dim in range(*after) if reshaped.dims[dim] != 1)
-    return torn
+            found.update(dim for dim in range(*after) if reshaped.dims[dim] != 1)
+    return found
 
 
 LEAST_MASKED = 1 << 13

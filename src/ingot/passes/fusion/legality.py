@@ -22,14 +22,14 @@ from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.opset.shaping import DimensionsAttributes, PadAttributes
 from ingot.hlo.opset.structural import ConstantAttributes
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
-from ingot.passes.fusion.kept_apart import copies_more, folds_window, tears_operand
+from ingot.passes.fusion.kept_apart import breaks_strides, copies_more, folds_window
 from ingot.passes.fusion.products import (
     CONTRACTIONS,
     IN_PRODUCT,
     REDUCTIONS,
     is_end_of_product,
     is_number,
-    is_way_in,
+    is_prologue,
     reads_operand_from_memory,
     why_not_dot,
 )
@@ -39,13 +39,13 @@ from ingot.passes.fusion.recompute import (
     MASKING,
     RESHAPE_MOVES,
     STEPS,
+    chooses_in_gathers,
     gathers,
     indices_in,
     is_costly_at,
     is_gathered_often,
     is_repeated,
     is_spread,
-    is_torn,
     moves_to,
     read_of,
 )
@@ -139,8 +139,8 @@ def reads_from_memory(group: Group, user: Instruction, producer: Instruction) ->
         return True
     if is_scan(user):
         return False
-    if is_way_in(group, user):
-        assert group.dot is not None, "a way in leads to a contraction"
+    if is_prologue(group, user):
+        assert group.dot is not None, "a prologue leads to a contraction"
         return reads_operand_from_memory(group.dot, producer)
     if group.kind is not GroupKind.IN_PLACE or user is not group.main:
         return False
@@ -173,7 +173,7 @@ def _why_not(grouping: Grouping, producer: Instruction, group: Group, parts: str
     if reason:
         return reason
     dot = group.dot
-    if dot is not None and any(tears_operand(producer, user, dot) for user in group.ways_in):
+    if dot is not None and any(breaks_strides(producer, user, dot) for user in group.prologue):
         return "the product would read its elements at no constant steps"
     frame = group.frames.frames.get(producer)
     if producer.opcode in REDUCTIONS:
@@ -260,7 +260,7 @@ def _why_not_indices(producer: Instruction, group: Group) -> str:
         return "spread out twice, its lanes would be put together element by element"
     if is_gathered_often(indices, producer):
         return "gathers would compute it for each element that they read, from several arrays"
-    if is_torn(indices, producer):
+    if chooses_in_gathers(indices, producer):
         return "gathers would choose among its parts for each piece that they read"
     count = len(indices)
     if count > MAX_INDICES or is_costly_at(indices, producer):

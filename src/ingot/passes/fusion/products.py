@@ -58,15 +58,15 @@ def is_number(value: Instruction) -> bool:
     return value.opcode == "constant"
 
 
-def is_way_in(group: Group, user: Instruction) -> bool:
+def is_prologue(group: Group, user: Instruction) -> bool:
     """Whether operands of `user` feed the contraction of `group`."""
-    return user is group.dot or user in group.ways_in
+    return user is group.dot or user in group.prologue
 
 
-def is_way_into(group: Group, producer: Instruction) -> bool:
+def feeds_prologue(group: Group, producer: Instruction) -> bool:
     """Whether a contraction's operands are read from `producer`; it may have thousands of users."""
-    ways = (group.dot, *group.ways_in)
-    return any(user is not None and producer in user.operands for user in ways)
+    users = (group.dot, *group.prologue)
+    return any(user is not None and producer in user.operands for user in users)
 
 
 def _has_driver(contraction: Instruction) -> bool:

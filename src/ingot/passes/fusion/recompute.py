@@ -137,7 +137,7 @@ def is_gathered_often(indices: frozenset[object], producer: Instruction) -> bool
     return producer.has(Trait.ELEMENTWISE) and _arrays_read(producer) > 1
 
 
-def is_torn(indices: frozenset[object], producer: Instruction) -> bool:
+def chooses_in_gathers(indices: frozenset[object], producer: Instruction) -> bool:
     """Whether gathers would choose among the parts of `producer` for each of many short pieces."""
     if producer.opcode not in MASKING:
         return False

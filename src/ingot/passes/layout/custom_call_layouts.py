@@ -44,7 +44,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait, find
 from ingot.hlo.opset.shaping import DimensionsAttributes
-from ingot.hlo.rewrite.op_pass import OpPass
+from ingot.hlo.rewrite.op_pass import op_pass
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.dynamic.boundary import reopen
@@ -66,23 +66,17 @@ from ingot.support.records import record, replace
 from ingot.support.regex import regex
 
 
-@record
-class CustomCallLayouts(OpPass):
-    """Makes the layouts of custom calls explicit."""
-
-    name = "custom-call-layouts"
-    concerns = frozenset({"custom-call"})
-
-    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
-        """Transpose around a call, or let it solve the transposed problem."""
-        if is_assertion(op) or not _moves(op):
-            return False
-        config = transposed_config(op)
-        if config is None:
-            _make_explicit(op)
-        else:
-            _transpose(op, config)
-        return True
+@op_pass("custom-call-layouts", "custom-call")
+def explicit_layouts(op: Instruction, module: Module, context: PassContext) -> bool:
+    """Makes the layouts of custom calls explicit: transposes, or a transposed problem to solve."""
+    if is_assertion(op) or not _moves(op):
+        return False
+    config = transposed_config(op)
+    if config is None:
+        _make_explicit(op)
+    else:
+        _transpose(op, config)
+    return True
 
 
 def _moves(call: Instruction) -> bool:

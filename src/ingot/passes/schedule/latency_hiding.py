@@ -38,7 +38,6 @@ from ingot.hlo.opset.transfer import AsyncAttributes, AsyncStartAttributes
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
 from ingot.passes.schedule.problem import Problem, problems_of, typical
-from ingot.passes.schedule.scheduler import SCHEDULED
 from ingot.semantics.device_groups import grid_of
 from ingot.semantics.foreign_calls import CONTEXT, DONE, START, ends_at_barrier
 from ingot.support.records import record
@@ -63,7 +62,7 @@ class LatencyHidingScheduler(Pass):
 
     name = "latency-hiding-scheduler"
     concerns = frozenset(ops_with(Trait.EXCHANGE))
-    requires = frozenset({SCHEDULED})
+    requires = frozenset({"scheduled"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Reorder each computation that has collectives."""

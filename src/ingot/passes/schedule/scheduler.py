@@ -30,11 +30,9 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.passes.buffers.flatten import FLAT
 from ingot.passes.schedule.problem import Problem, problems_of
 from ingot.support.records import record
 
-SCHEDULED = "scheduled"
 _EARLY = ops_with(Trait.LEAF)
 
 
@@ -43,8 +41,8 @@ class MemoryScheduler(Pass):
     """Fills `module.schedule` for the entry and all that calls and control flow run."""
 
     name = "hlo-memory-scheduler"
-    requires = frozenset({FLAT})
-    ensures = frozenset({SCHEDULED})
+    requires = frozenset({"flat-call-graph"})
+    ensures = frozenset({"scheduled"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Schedule callees before callers, so that a loop's own peak is known."""

@@ -2,7 +2,7 @@
 """Simplification: the same program with less in it. `pipeline` says in which order.
 
 * Local rules: `algsimp`; `constant_folding`; `dead_code` (and common subexpressions); `zero_sized`.
-* Calls: `calls` inlines them by `inline`, except those that `unfolding` keeps.
+* Calls: `calls` inlines them.
 * Loops: `while_loops`.
 * Products: `dots`, `pair_reductions`; `convolutions`; `movers` moves transposes and reshapes to
   where they cancel.

@@ -40,10 +40,10 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.simplify.while_loops.rows import trips_of
 from ingot.passes.simplify.while_loops.state import (
     MOVES,
-    LoopPass,
     added_to,
     copy_before,
     invariants,
+    loop_pass,
     replace_loop,
     widened,
 )
@@ -220,27 +220,22 @@ def _replace(op: Instruction, summed: Instruction, operand: Instruction) -> None
     computation.replace(op, summed)
 
 
-@record
-class WhileLoopAllReduceCodeMotion(LoopPass):
+@loop_pass("while-loop-all-reduce-code-motion")
+def loop_all_reduce_motion(loop: Instruction, module: Module, context: PassContext) -> bool:
     """Moves all-reduces of summands of a loop behind it."""
-
-    name = "while-loop-all-reduce-code-motion"
-
-    def rewrite(self, loop: Instruction, module: Module, context: PassContext) -> bool:
-        """Move the all-reduces of a loop that runs more than once."""
-        body = loop.attributes.body
-        if all(one.opcode != "all-reduce" for one in body.calls_and_effects):
-            return False
-        trips = trips_of(loop)
-        if trips is not None and trips.count < 2:
-            return False
-        constant = invariants(body)
-        numbers = range(len(loop.shape.elements))
-        sums = (_sum_of(loop, number, constant, context) for number in numbers)
-        found = [one for one in sums if one is not None]
-        if found:
-            _move(loop, found, constant, module)
-        return bool(found)
+    body = loop.attributes.body
+    if all(one.opcode != "all-reduce" for one in body.calls_and_effects):
+        return False
+    trips = trips_of(loop)
+    if trips is not None and trips.count < 2:
+        return False
+    constant = invariants(body)
+    numbers = range(len(loop.shape.elements))
+    sums = (_sum_of(loop, number, constant, context) for number in numbers)
+    found = [one for one in sums if one is not None]
+    if found:
+        _move(loop, found, constant, module)
+    return bool(found)
 
 
 @record

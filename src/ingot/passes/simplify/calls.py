@@ -27,7 +27,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.inline import called_by, inline, inline_all
+from ingot.passes.inline import called_by, inline, inline_all
 from ingot.support.records import record, replace
 
 
@@ -182,13 +182,14 @@ class ConditionalToSelect(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite the computations that reachable ops apply to elements."""
-        changed = False
-        for computation in module.post_order():
-            for op in computation.instructions:
-                if op.opcode not in _CONTROL:
-                    for applied in op.called_computations:
-                        changed = _flatten(applied) or changed
-        return changed
+        flattened = [
+            _flatten(applied)
+            for computation in module.post_order()
+            for op in computation.instructions
+            if op.opcode not in _CONTROL
+            for applied in op.called_computations
+        ]
+        return any(flattened)
 
 
 def _flatten(computation: Computation) -> bool:

@@ -56,13 +56,13 @@ class ConstantFolding(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Fold in every reachable computation, operands first."""
-        changed = False
-        for computation in module.post_order():
-            for instruction in computation.post_order():
-                if instruction.parent is None or not instruction.operands:
-                    continue
-                changed = self._fold(instruction) or changed
-        return changed
+        folded = [
+            self._fold(instruction)
+            for computation in module.post_order()
+            for instruction in computation.post_order()
+            if instruction.parent is not None and instruction.operands
+        ]
+        return any(folded)
 
     def _fold(self, instruction: Instruction) -> bool:
         if not self._is_foldable(instruction):

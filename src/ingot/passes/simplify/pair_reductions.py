@@ -38,12 +38,11 @@ from ingot.hlo.operand_order import operands_behind
 from ingot.hlo.opset.reduction import ReduceAttributes, ReduceWindowAttributes
 from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.hlo.rewrite.licence import Fp
-from ingot.hlo.rewrite.op_pass import OpPass, expander
+from ingot.hlo.rewrite.op_pass import expander, op_pass
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.window import Window, WindowDimension
 from ingot.semantics.identities import has_identity
 from ingot.semantics.reducers import is_identity, reducer_opcode
-from ingot.support.records import record
 
 LEAST_ROWS = 16
 """Rows of the side that is transposed, at least: lanes of one register."""
@@ -153,19 +152,13 @@ parted, 3x3 stays whole. Parted windows took 0.2 to 0.3 of the time for 3x3x3, 0
 _WHOLE = WindowDimension(1)
 
 
-@record
-class SeparableWindows(OpPass):
+@op_pass("separable-windows", "reduce-window")
+def separable_windows(op: Instruction, module: Module, context: PassContext) -> bool:
     """Folds the last dimension of a large window first, and the others after it."""
-
-    name = "separable-windows"
-    concerns = frozenset({"reduce-window"})
-
-    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
-        """Part a window where two folds read less."""
-        if not _is_worthwhile(op) or not _may_be_parted(op, context.fp):
-            return False
-        op.computation.replace(op, _parted(op))
-        return True
+    if not _is_worthwhile(op) or not _may_be_parted(op, context.fp):
+        return False
+    op.computation.replace(op, _parted(op))
+    return True
 
 
 def _is_worthwhile(fold: Instruction) -> bool:

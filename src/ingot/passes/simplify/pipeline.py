@@ -13,23 +13,30 @@ from ingot.hlo.rewrite.census import EMPTY
 from ingot.hlo.rewrite.pass_base import FixedPoint, Pass, Pipeline
 from ingot.passes.expand.normalization import FloatNormalization, SubByteNormalization
 from ingot.passes.expand.pipeline import RUNTIME_OPS
-from ingot.passes.late import late
+from ingot.passes.late import LatePass, late
 from ingot.passes.simplify.algsimp.rules import AlgebraicSimplifier
 from ingot.passes.simplify.constant_folding import ConstantFolding
 from ingot.passes.simplify.dead_code import CommonSubexpressionElimination, DeadCodeElimination
-from ingot.passes.simplify.unfolding import UnfoldingLimit
+from ingot.passes.unfolding import UnfoldingLimit
+
+
+def _of_loops(name: str, home: str) -> LatePass:
+    """Return the row of a pass on loops, which is in `while_loops`."""
+    return late(name, f"simplify.while_loops.{home}", "while")
+
+
+def _of_convolutions(name: str, home: str) -> LatePass:
+    """Return the row of a pass on convolutions, which is in `convolutions`."""
+    return late(name, f"simplify.convolutions.{home}", "convolution")
+
 
 _ZERO_SIZED = late(
     "zero-sized-hlo-elimination", "simplify.zero_sized.ZeroSizedElimination", f"{EMPTY} gather"
 )
 _CALLS = late("call-inliner", "simplify.calls.CallInliner", "call", ensures="flat-calls")
 _ALL_REDUCES = late("all-reduce-combiner", "simplify.all_reduces.AllReduceCombiner", "all-reduce")
-_TRIP_COUNTS = late(
-    "while-loop-trip-count-annotator",
-    "simplify.while_loops.trip_count.WhileLoopTripCountAnnotator",
-    "while",
-)
-_SORTS = late("simplify-sorts", "simplify.sorts.SortSimplifier", "sort")
+_TRIP_COUNTS = _of_loops("while-loop-trip-count-annotator", "trip_count.trip_count_annotator")
+_SORTS = late("simplify-sorts", "simplify.sorts.simplify_sorts", "sort")
 
 FIXED_POINT = FixedPoint(
     "simplification",
@@ -42,33 +49,17 @@ FIXED_POINT = FixedPoint(
         ConstantFolding(),
         late("simplify-conditional", "simplify.calls.ConditionalSimplifier", "conditional"),
         _SORTS,
-        late(
-            "simplify-while-loops", "simplify.while_loops.simplifier.WhileLoopSimplifier", "while"
-        ),
-        late(
-            "while-loop-stack-motion", "simplify.while_loops.stacks.WhileLoopStackMotion", "while"
-        ),
-        late(
-            "while-loop-constant-sinking",
-            "simplify.while_loops.invariants.WhileLoopConstantSinking",
-            "while",
-        ),
-        late(
-            "while-loop-invariant-code-motion",
-            "simplify.while_loops.invariants.WhileLoopInvariantCodeMotion",
-            "while",
-        ),
+        _of_loops("simplify-while-loops", "simplifier.WhileLoopSimplifier"),
+        _of_loops("while-loop-stack-motion", "stacks.stack_motion"),
+        _of_loops("while-loop-constant-sinking", "invariants.constant_sinking"),
+        _of_loops("while-loop-invariant-code-motion", "invariants.WhileLoopInvariantCodeMotion"),
         late(
             "while-loop-all-reduce-code-motion",
-            "simplify.all_reduces.WhileLoopAllReduceCodeMotion",
+            "simplify.all_reduces.loop_all_reduce_motion",
             "while",
         ),
         late("all-reduce-code-motion", "simplify.all_reduces.AllReduceCodeMotion", "all-reduce"),
-        late(
-            "while-loop-dot-code-motion",
-            "simplify.while_loops.dots.WhileLoopDotCodeMotion",
-            "while",
-        ),
+        _of_loops("while-loop-dot-code-motion", "dots.WhileLoopDotCodeMotion"),
         DeadCodeElimination(),
     ),
 )
@@ -89,7 +80,7 @@ EXPANSION = Pipeline(
             "custom-call",
         ),
         late("linalg-expander", "expand.lapack_calls.linalg_expander", "cholesky triangular-solve"),
-        late("custom-call-layouts", "layout.custom_call_layouts.CustomCallLayouts", "custom-call"),
+        late("custom-call-layouts", "layout.custom_call_layouts.explicit_layouts", "custom-call"),
         late("small-matrix-expander", "expand.small_matrices.small_matrix_expander", "custom-call"),
         late("topk-expander", "simplify.sorts.topk_expander", "topk"),
         _SORTS,
@@ -113,48 +104,28 @@ DOTS = FixedPoint(
     "dot-simplification",
     (
         late(
-            "dot-strength-reduction", "simplify.dots.strength_reduction.DotStrengthReduction", "dot"
+            "dot-strength-reduction",
+            "simplify.dots.strength_reduction.strength_reduction",
+            "dot",
         ),
         late("pair-reductions", "simplify.pair_reductions.pair_reductions", "reduce"),
-        late("separable-windows", "simplify.pair_reductions.SeparableWindows", "reduce-window"),
+        late("separable-windows", "simplify.pair_reductions.separable_windows", "reduce-window"),
         late(
             "dot-canonicalizer",
             "simplify.dots.canonicalizer.DotCanonicalizer",
             "dot",
             ensures="native-dots",
         ),
-        late(
-            "while-loop-product-layout",
-            "simplify.while_loops.invariants.WhileLoopProductLayout",
-            "while",
-        ),
-        late(
-            "convolution-filter-slicer",
-            "simplify.convolutions.operands.convolution_filter_slicer",
-            "convolution",
-        ),
-        late(
-            "conv-operand-swapper",
-            "simplify.convolutions.operands.conv_operand_swapper",
-            "convolution",
-        ),
-        late(
-            "convolution-phases", "simplify.convolutions.phases.convolution_phases", "convolution"
-        ),
-        late("convolution-taps", "simplify.convolutions.taps.convolution_taps", "convolution"),
-        late(
-            "depthwise-strips",
-            "simplify.convolutions.depthwise_strips.depthwise_strips",
-            "convolution",
-        ),
-        late(
-            "grouped-filter-gradients",
-            "simplify.convolutions.grouped_filter_gradients.grouped_filter_gradients",
-            "convolution",
-        ),
+        _of_loops("while-loop-product-layout", "invariants.WhileLoopProductLayout"),
+        _of_convolutions("convolution-filter-slicer", "operands.convolution_filter_slicer"),
+        _of_convolutions("conv-operand-swapper", "operands.conv_operand_swapper"),
+        _of_convolutions("convolution-phases", "phases.convolution_phases"),
+        _of_convolutions("convolution-taps", "taps.convolution_taps"),
+        _of_convolutions("depthwise-strips", "depthwise_strips.depthwise_strips"),
+        _of_convolutions("grouped-filter-gradients", "grouped_filter_gradients.join_groups"),
         late(
             "convolution-canonicalizer",
-            "simplify.convolutions.canonicalizer.ConvolutionCanonicalizer",
+            "simplify.convolutions.canonicalizer.convolution_canonicalizer",
             "convolution",
             ensures="native-convolutions",
         ),

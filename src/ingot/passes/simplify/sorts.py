@@ -23,11 +23,10 @@ from ingot.hlo.dtype import BF16, F16, F32, S32, DType
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.indexing import TopKAttributes
-from ingot.hlo.rewrite.op_pass import OpPass, expander
+from ingot.hlo.rewrite.op_pass import expander, op_pass
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.inline import copy_into
-from ingot.support.records import record
+from ingot.passes.inline import copy_into
 
 LEAST_TRANSPOSED, LEAST_INTEGERS = 17, 33
 """Elements of a line from which on transposes pay, and of a line of integers alone. Shorter ones
@@ -39,18 +38,12 @@ LEAST_PART = 8
 """A selection pays where at most one element of this many is kept."""
 
 
-@record
-class SortSimplifier(OpPass):
+@op_pass("simplify-sorts", "sort")
+def simplify_sorts(op: Instruction, module: Module, context: PassContext) -> bool:
     """Removes unread operands, makes the dimension the last one, selects a few elements."""
-
-    name = "simplify-sorts"
-    concerns = frozenset({"sort"})
-
-    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
-        """Simplify a sort."""
-        if op.control_predecessors:
-            return False
-        return _narrow(op, module) or _select(op) or _transpose(op, module)
+    if op.control_predecessors:
+        return False
+    return _narrow(op, module) or _select(op) or _transpose(op, module)
 
 
 def _results(sort: Instruction) -> dict[int, list[Instruction]] | None:

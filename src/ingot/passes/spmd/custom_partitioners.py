@@ -16,8 +16,8 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
+from ingot.passes.inline import copy_into
 from ingot.passes.simplify.calls import CallInliner
-from ingot.passes.simplify.inline import copy_into
 from ingot.passes.spmd.reshard import Channels
 from ingot.support.records import replace
 

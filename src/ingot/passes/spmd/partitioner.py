@@ -28,13 +28,13 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.passes.simplify.calls import CallInliner
-from ingot.passes.simplify.unfolding import UnfoldingLimit
 from ingot.passes.spmd.annotations import Known, is_resharded, loosen_movements
 from ingot.passes.spmd.reshard import Channels, channels_of
 from ingot.passes.spmd.sharding import Partitioned, Sharding, parse_sharding, split_tuple
 from ingot.passes.spmd.uneven import pad_uneven
 from ingot.passes.spmd.updates import select_updates
 from ingot.passes.spmd.walk import Walk
+from ingot.passes.unfolding import UnfoldingLimit
 from ingot.semantics.buffer_donation import drop_unequal_aliases
 from ingot.semantics.custom_calls import is_annotation
 from ingot.support.regex import regex

@@ -214,7 +214,7 @@ class Walk(Values):
             self.compute(op, annotated)
 
     def called(self, call: Instruction) -> None:
-        """Keep a call (`simplify.unfolding`): each device computes all of it.
+        """Keep a call (`passes.unfolding`): each device computes all of it.
 
         Raises:
             UnsupportedError: its callee divides values by hand or by a host's program.

@@ -38,7 +38,7 @@ from ingot.passes.stages.stage_module import leaf_of
 Pairs = list[tuple[int, int]]
 
 
-def hand_over(stages: Sequence[Module], code: StagedCode, aliases: Pairs) -> StagedCode:
+def donate_blocks(stages: Sequence[Module], code: StagedCode, aliases: Pairs) -> StagedCode:
     """Return the code in which stages take over blocks, and let the stages' modules say so.
 
     `aliases`: (number in the code's results, number in its parameters).

@@ -38,7 +38,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.hlo.size_definitions import bare_symbols, is_size_definition
-from ingot.passes.stages.donation import hand_over
+from ingot.passes.stages.donation import donate_blocks
 from ingot.passes.stages.levels import levels_of
 from ingot.passes.stages.stage_module import Leaf, leaf_of, leaves_of, make_stage
 from ingot.semantics.run_errors import negative_size_text
@@ -193,7 +193,7 @@ class _Splitter:
         ]
         rows, lines = tuple(self.slots.rows), assembled(block.closed(results))
         code = StagedCode(rows, tuple(parameters), tuple(results), lines, tuple(self.errors))
-        return Split(tuple(self.stages), hand_over(self.stages, code, _flat_aliases(module)))
+        return Split(tuple(self.stages), donate_blocks(self.stages, code, _flat_aliases(module)))
 
     def _owned(self, block: Block, slot: int, before: Sequence[int]) -> int:
         """Return a slot whose block no other slot shares."""

@@ -17,7 +17,7 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.passes.simplify.inline import inline
+from ingot.passes.inline import inline
 from ingot.support.diagnostics import IngotError
 from ingot.tools.reduction.cases import Case
 from ingot.tools.reduction.subgraph import cleaned, named, results_of

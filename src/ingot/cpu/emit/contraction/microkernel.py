@@ -285,10 +285,7 @@ class Block:
         for number, value in enumerate(sums):
             row, column = divmod(number, self.vectors)
             mask = self.masks[column] if spec.mask_stores else None
-            if mask is None:
-                f.store(value, self._c(row, column), spec.element.alignment)
-            else:
-                f.masked_store(value, self._c(row, column), mask)
+            f.masked_store(value, self._c(row, column), mask, spec.element.alignment)
 
     def _segment(self, number: Value, carried: list[Value]) -> list[Value]:
         """Emit the products of a segment of k."""
@@ -374,9 +371,7 @@ class Block:
         ]
 
     def _vector(self, wide: Type, pointer: Value, mask: Value | None) -> Value:
-        if mask is None:
-            return self.f.load(wide, pointer, wide.element.alignment)
-        return self.f.masked_load(wide, pointer, mask)
+        return self.f.masked_load(wide, pointer, mask, align=wide.element.alignment)
 
     def _row(self, a: Value, row: int) -> Value:
         """Return where row `row` of A lies, from the address of row 0 on."""

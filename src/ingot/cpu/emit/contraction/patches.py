@@ -133,10 +133,7 @@ class PatchPacker:
         def store(value: Value, j: Value) -> None:
             line = f.imul(f.iadd(position, j), columns.step)
             target = f.gep(columns.buffer, line, packer.cell)
-            if columns.mask is None:
-                f.store(value, target, packer.cell.alignment)
-            else:
-                f.masked_store(value, target, columns.mask, packer.cell.alignment)
+            f.masked_store(value, target, columns.mask, packer.cell.alignment)
 
         blocks = (part,) if inner is None else (part, Span(inner.name, first, run))
 
@@ -251,8 +248,6 @@ class PatchPacker:
     def _loaded(self, start: Value, offset: IndexValue, lanes: int, mask: Value | None) -> Value:
         f, cell = self.packer.f, self.packer.cell
         pointer, wide = f.gep(start, offset, cell), vector(cell, lanes)
-        if mask is None:
-            return f.load(wide, pointer, cell.alignment)
         return f.masked_load(wide, pointer, mask, align=cell.alignment)
 
     # ---- walking products of axes

@@ -8,7 +8,7 @@ from ingot.cpu.emit.driver_records import Elements
 from ingot.kernel.convolution.image_numbers import ImageNumbers
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.values import Value
-from ingot.native.functions import native, vectors
+from ingot.native.functions import Vectors, native
 from ingot.native.operations import likely, memcpy, memset
 from ingot.native.pointers import Pointer, Struct
 from ingot.native.types import i64
@@ -75,9 +75,11 @@ def copy_row(of: Elements, copy: RowCopy, target: Pointer, source: Pointer) -> N
         copy_pixels(of, copy, target + first, start)
 
 
-def _emit_pixels(
+@Vectors[[Elements, RowCopy, Pointer, Pointer], None]
+def copy_pixels(
     f: FunctionBuilder, of: Elements, copy: Value, target: Value, source: Value
 ) -> None:
+    """Copy the channels of a row's pixels one by one."""
     image, copied, first, last = (
         RowCopy.c_layout.load(f, copy, name)
         for name in ("image", "copied", "first_pixel", "last_pixel")
@@ -107,15 +109,9 @@ def _emit_pixels(
     f.for_range(f.sub(last, first), pixel)
 
 
-@vectors(_emit_pixels)
-def copy_pixels(of: Elements, copy: RowCopy, target: Pointer, source: Pointer) -> None:
-    """Copy the channels of a row's pixels one by one."""
-    ...
-
-
-def _emit_pack(
-    f: FunctionBuilder, of: Elements, target: Value, source: Value, count: Value
-) -> None:
+@Vectors[[Elements, Pointer, Pointer, i64], None]
+def pack_row(f: FunctionBuilder, of: Elements, target: Value, source: Value, count: Value) -> None:
+    """Fill a row of a panel: elements from the `count`-th on are zero."""
     for number in range(of.vectors):
         first = number * of.lanes
         mask = lane_mask(f, f.isub(count, first), of.lanes)
@@ -123,9 +119,3 @@ def _emit_pack(
         address = f.gep(source, first, of.type, inbounds=False)
         value = f.masked_load(of.vector, address, mask)
         f.store(value, f.gep(target, first, of.type), of.bytes)
-
-
-@vectors(_emit_pack)
-def pack_row(of: Elements, target: Pointer, source: Pointer, count: i64) -> None:
-    """Fill a row of a panel: elements from the `count`-th on are zero."""
-    ...

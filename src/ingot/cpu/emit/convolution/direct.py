@@ -12,9 +12,9 @@ Invariant: a unit writes its own elements of the result and nothing else.
 
 from __future__ import annotations
 
+from ingot.analysis.direct_convolution import MAX_SEGMENTS
 from ingot.cpu.emit.convolution.copied_rows import RowCopy, copy_rows, pack_row
 from ingot.cpu.emit.driver_records import DriverStart, Elements, SegmentedKernel, first_row
-from ingot.kernel.convolution.direct import MAX_SEGMENTS
 from ingot.kernel.convolution.direct_parts import COPY_BYTES, DirectNumbers
 from ingot.native.functions import inlined, native
 from ingot.native.pointers import Array, Pointer, Struct, Structs, sizeof

@@ -24,7 +24,7 @@ from ingot.kernel.convolution.winograd import PLANES, RESULTS, SIDE, TAPS, Winog
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.index import Index
 from ingot.llvm.values import Value
-from ingot.native.functions import inlined, native, vectors
+from ingot.native.functions import Vectors, inlined, native
 from ingot.native.operations import memcpy, memset, unlikely
 from ingot.native.pointers import Pointer, Struct, sizeof
 from ingot.native.types import i64
@@ -125,7 +125,11 @@ class _Emitter:
         self.f.for_range(elements, body, step=self.of.lanes, at_least_once=True)
 
 
-def _emit_taps(f: FunctionBuilder, of: Elements, part: Value, source: Value, target: Value) -> None:
+@Vectors[[Elements, Part, Pointer, Pointer], None]
+def transform_taps(
+    f: FunctionBuilder, of: Elements, part: Value, source: Value, target: Value
+) -> None:
+    """Transform the taps of a channel and of a panel's features; `target`: in the first plane."""
     emit = _Emitter(f, of, part)
     row, column = emit.numbers["tap_row"], emit.numbers["tap_column"]
     for first in range(0, of.columns, of.lanes):
@@ -134,13 +138,9 @@ def _emit_taps(f: FunctionBuilder, of: Elements, part: Value, source: Value, tar
         emit.scatter(planes, emit.at(target, first), emit.numbers["taps_plane"])
 
 
-@vectors(_emit_taps)
-def transform_taps(of: Elements, part: Part, source: Pointer, target: Pointer) -> None:
-    """Transform the taps of a channel and of a panel's features; `target`: in the first plane."""
-    ...
-
-
-def _emit_tile(f: FunctionBuilder, of: Elements, part: Value, tile: Value) -> None:
+@Vectors[[Elements, Part, Tile], None]
+def transform_elements(f: FunctionBuilder, of: Elements, part: Value, tile: Value) -> None:
+    """Transform a tile of the image: all of its channels."""
     emit = _Emitter(f, of, part)
     source, line, target = [Tile.c_layout.load(f, tile, name) for name in Tile.c_layout.names]
     channels, plane = emit.numbers["channels"], emit.numbers["image_plane"]
@@ -152,15 +152,11 @@ def _emit_tile(f: FunctionBuilder, of: Elements, part: Value, tile: Value) -> No
     emit.for_vectors(channels, transform)
 
 
-@vectors(_emit_tile)
-def transform_elements(of: Elements, part: Part, tile: Tile) -> None:
-    """Transform a tile of the image: all of its channels."""
-    ...
-
-
-def _emit_sums(
+@Vectors[[Elements, Part, Pointer, Corners], None]
+def add_planes(
     f: FunctionBuilder, of: Elements, part: Value, source: Value, corners: Value
 ) -> None:
+    """Add up the planes of a tile; `source`: its sums in the first plane."""
     emit = _Emitter(f, of, part)
     targets = [Corners.c_layout.load(f, corners, name) for name in Corners.c_layout.names]
     plane = emit.numbers["sums_plane"]
@@ -171,12 +167,6 @@ def _emit_sums(
             emit.store(value, emit.at(target, feature))
 
     emit.for_vectors(emit.numbers["n_block"], add_up)
-
-
-@vectors(_emit_sums)
-def add_planes(of: Elements, part: Part, source: Pointer, corners: Corners) -> None:
-    """Add up the planes of a tile; `source`: its sums in the first plane."""
-    ...
 
 
 class Unit(Struct):

@@ -23,7 +23,7 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
-from ingot.native.functions import exported_for, native, vectors
+from ingot.native.functions import Vectors, exported_for, native
 from ingot.native.module import Translation
 from ingot.native.pointers import Pointer, Struct
 from ingot.native.types import Known, i64
@@ -76,7 +76,12 @@ def fold_chunk(of: Folds, env: Env, chunk: i64, number: i64) -> None:
         fold_block(of, fold, source + transform, target + spectrum, chunk % fold.blocks)
 
 
-def _emit_block(f: FunctionBuilder, of: Folds, fold: Value, *given: Value) -> None:
+@Vectors[[Folds, Fold, Pointer, Pointer, i64], None]
+def fold_block(f: FunctionBuilder, of: Folds, fold: Value, *given: Value) -> None:
+    """Fold block number `block` of a sequence: `FOLD_BLOCK` elements, or the rest.
+
+    `source` and `target` are where the sequence begins.
+    """
     source, target, block = given
     m = ComplexMath(f, of.type, of.has_fma)
     half, low, high = (Fold.c_layout.load(f, fold, name) for name in ("half", "low", "high"))
@@ -88,15 +93,6 @@ def _emit_block(f: FunctionBuilder, of: Folds, fold: Value, *given: Value) -> No
     start = f.imul(block, FOLD_BLOCK)
     f.if_(f.as_condition(f.ieq(block, 0)), work.ends)
     work.middle(f.imax(start, 1), f.imin(f.iadd(start, FOLD_BLOCK), half))
-
-
-@vectors(_emit_block)
-def fold_block(of: Folds, fold: Fold, source: Pointer, target: Pointer, block: i64) -> None:
-    """Fold block number `block` of a sequence: `FOLD_BLOCK` elements, or the rest.
-
-    `source` and `target` are where the sequence begins.
-    """
-    ...
 
 
 def fold_symbol(name: str, packs: bool, number: int) -> str:

@@ -92,7 +92,7 @@ class Columns:
     def load(self, index: IndexValue) -> Complex:
         """Return element `index` of all lanes."""
         f, pairs, at = self.math.f, *self._pair(index)
-        found = f.load(pairs, at) if self.mask is None else f.masked_load(pairs, at, self.mask)
+        found = f.masked_load(pairs, at, self.mask)
         return self.math.swapped(separate(self.math, [found]), self.swaps)
 
     def store(self, index: IndexValue, value: Complex) -> None:
@@ -101,27 +101,19 @@ class Columns:
         assert self.factor is not None, "a side to load from"
         m = self.math
         pairs = interleave(m, m.swapped(m.scaled(value, self.factor), self.swaps))
-        if self.mask is None:
-            f.store(pairs, at)
-        else:
-            f.masked_store(pairs, at, self.mask)
+        f.masked_store(pairs, at, self.mask)
 
     def load_real(self, index: IndexValue) -> Complex:
         """Return element `index` of all lanes, of which memory holds the real parts."""
         m, at = self.math, self.address(index)
-        mask = self._lane_mask()
-        value = m.f.load(m.type, at) if mask is None else m.f.masked_load(m.type, at, mask)
+        value = m.f.masked_load(m.type, at, self._lane_mask())
         return m.swapped(Complex(value, m.f.zero(m.type)), self.swaps)
 
     def store_real(self, index: IndexValue, value: Complex) -> None:
         """Set element `index` of all lanes to real parts."""
         m, at, mask = self.math, self.address(index), self._lane_mask()
         assert self.factor is not None, "a side to load from"
-        real = m.swapped(m.scaled(value, self.factor), self.swaps).re
-        if mask is None:
-            m.f.store(real, at)
-        else:
-            m.f.masked_store(real, at, mask)
+        m.f.masked_store(m.swapped(m.scaled(value, self.factor), self.swaps).re, at, mask)
 
     def _lane_mask(self) -> Value | None:
         """Return which lanes exist; None if all do."""

@@ -19,7 +19,7 @@ from ingot.cpu.emit.contraction import microkernel
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.values import Value
-from ingot.native.functions import exported, inlined, native, vectors
+from ingot.native.functions import Vectors, exported, inlined, native
 from ingot.native.module import Translation
 from ingot.native.operations import address_of
 from ingot.native.pointers import Array, Pointer, Struct, sizeof
@@ -182,15 +182,11 @@ def fetch(start: Pointer, size: i64) -> None:
         fetch_line(start + offset)
 
 
-def _emit_fetch(f: FunctionBuilder, address: Value) -> None:
+@Vectors[[Pointer], None]
+def fetch_line(f: FunctionBuilder, address: Value) -> None:
+    """Bring a line to the L2 cache."""
     # A burst into the L1 cache would take its line buffers.
     microkernel.fetch(f, address, near=microkernel.TO_L2)
-
-
-@vectors(_emit_fetch)
-def fetch_line(address: Pointer) -> None:
-    """Bring a line to the L2 cache."""
-    ...
 
 
 def stage_symbol(number: int) -> str:

@@ -134,8 +134,6 @@ class _Box:
 
     def _read(self, source: Value, mask: Value | None) -> Value:
         """Read a vector, or the bytes of it where a mask holds."""
-        if mask is None:
-            return self.f.load(VECTOR, source, 1)
         return self.f.masked_load(VECTOR, source, mask, align=1)
 
     def _in_vectors(self, source: Value, target: Value, read: Read) -> None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Short rows, one after the other: with indices that are computed ahead, or in a nest of loops.
 
-Gathers along short rows (`kernel.schedule.gathers`): `emit.loop.gather_indices` computes the
+Gathers along short rows (`kernel.analysis.gathers`): `emit.loop.gather_indices` computes the
 indices of a block of a long axis ahead; here it is a block of rows. Indices that all rows share are
 computed once for a block.
 
-Nests of short rows (`kernel.schedule.row_nests`): loops over rows, each row written out.
+Nests of short rows (`kernel.analysis.row_nests`): loops over rows, each row written out.
 
 Invariant: lanes outside of a row have no indices; nothing is read for them.
 """
@@ -17,15 +17,10 @@ from functools import partial
 from itertools import product
 
 from ingot.emit.loop.body import LoopEmitter
-from ingot.emit.loop.gather_indices import (
-    carrying_nothing,
-    index_type,
-    load_indexed,
-    store_indices,
-)
+from ingot.emit.loop.gather_indices import carrying_nothing, index_type, load_indexed, store_indices
 from ingot.emit.values.indices import IndexValue, Lanes
+from ingot.kernel.analysis.gathers import Gather
 from ingot.kernel.ir import Axis
-from ingot.kernel.schedule.gathers import Gather
 from ingot.kernel.schedule.loop_schedule import RowNest
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import Type

@@ -13,10 +13,10 @@ from itertools import groupby
 from ingot.emit.loop.body import LoopEmitter, Strip, copy_runs
 from ingot.emit.loop.gather_indices import carrying_nothing
 from ingot.emit.values.indices import IndexValue
+from ingot.kernel.analysis.ranges import Range
 from ingot.kernel.ir import Axis, LoopKernel
 from ingot.kernel.schedule.loop_schedule import Pieces
 from ingot.kernel.schedule.piece_loops import Band, PieceLoop
-from ingot.kernel.schedule.pieces import Range
 
 
 class PieceEmitter(LoopEmitter):

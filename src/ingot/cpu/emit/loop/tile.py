@@ -50,15 +50,15 @@ class Tiles:
             first, stride = emitter.index(access.index), emitter.index(step)
             source = f.gep(emitter.buffers[access.buffer], first, memory)
             bytes_apart = f.as_value(f.imul(stride, memory.bytes))
-            self._turn(memory).call(f, source, bytes_apart, room)
+            self._transpose(memory).call(f, source, bytes_apart, room)
 
-    def _turn(self, memory: Type) -> SquareTranspose:
+    def _transpose(self, memory: Type) -> SquareTranspose:
         return SquareTranspose(memory, self.side)
 
     @property
     def shared(self) -> tuple[SquareTranspose, ...]:
         """The library code that fills them."""
-        return tuple(dict.fromkeys(self._turn(memory_type(load.dtype)) for load in self.rooms))
+        return tuple(dict.fromkeys(self._transpose(memory_type(load.dtype)) for load in self.rooms))
 
     def bind(self, row: IndexValue) -> None:
         """Make row number `row` the value of each load."""

@@ -19,12 +19,7 @@ else.
 from __future__ import annotations
 
 from ingot.cpu.emit.driver_records import DriverStart, first_row
-from ingot.cpu.emit.product.packing import (
-    fetch_line,
-    pack_columns,
-    pack_line,
-    pack_rows,
-)
+from ingot.cpu.emit.product.packing import fetch_line, pack_columns, pack_line, pack_rows
 from ingot.cpu.emit.product.parts import Block, Part, Products, Unit
 from ingot.cpu.emit.product.register_blocks import (
     finish,

@@ -33,7 +33,7 @@ from ingot.kernel.expr import Access, Expr
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
-from ingot.native.functions import vectors
+from ingot.native.functions import Vectors
 from ingot.native.pointers import Pointer
 from ingot.native.types import i64
 
@@ -165,30 +165,24 @@ class _RowsTwice(Packer):
         return f.shuffle(f.neg(parts), parts, order)
 
 
-def _emit_columns(
+@Vectors[[Products, Unit, Pointer, Pointer], None]
+def pack_columns(
     f: FunctionBuilder, of: Products, unit: Value, target: Value, source: Value
 ) -> None:
+    """Pack the columns of a unit in a piece of k, which begin at `source`."""
     _Packing(f, of, unit).columns_of_rhs(target, source)
 
 
-@vectors(_emit_columns)
-def pack_columns(of: Products, unit: Unit, target: Pointer, source: Pointer) -> None:
-    """Pack the columns of a unit in a piece of k, which begin at `source`."""
-    ...
-
-
-def _emit_rows(f: FunctionBuilder, of: Products, unit: Value, source: Value, rows: Value) -> None:
+@Vectors[[Products, Unit, Pointer, i64], None]
+def pack_rows(f: FunctionBuilder, of: Products, unit: Value, source: Value, rows: Value) -> None:
+    """Pack rows of the lhs in a piece of k, which begin at `source`, to `unit.rows`."""
     target = Unit.c_layout.load(f, unit, "rows")
     _Packing(f, of, unit).rows_of_lhs(target, source, rows)
 
 
-@vectors(_emit_rows)
-def pack_rows(of: Products, unit: Unit, source: Pointer, rows: i64) -> None:
-    """Pack rows of the lhs in a piece of k, which begin at `source`, to `unit.rows`."""
-    ...
-
-
-def _emit_line(f: FunctionBuilder, of: Products, target: Value, source: Value, rows: Value) -> None:
+@Vectors[[Products, Pointer, Pointer, i64], None]
+def pack_line(f: FunctionBuilder, of: Products, target: Value, source: Value, rows: Value) -> None:
+    """Pack the elements of some rows at one k, which lie side by side."""
     emitter = ValueEmitter(f, {}, {}, fma=True)
     emitter.buffers[0] = source
     packer = Packer(emitter, of.variant.element, of.variant.lanes)
@@ -202,13 +196,5 @@ def _emit_line(f: FunctionBuilder, of: Products, target: Value, source: Value, r
     packer.vectors(rows, of.variant.lanes, at)
 
 
-@vectors(_emit_line)
-def pack_line(of: Products, target: Pointer, source: Pointer, rows: i64) -> None:
-    """Pack the elements of some rows at one k, which lie side by side."""
-    ...
-
-
-@vectors(fetch)
-def fetch_line(line: Pointer) -> None:
-    """Fetch a line of memory into the L1 cache."""
-    ...
+fetch_line = Vectors[[Pointer], None](fetch)
+"""Fetches a line of memory into the L1 cache."""

@@ -10,12 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ingot.cpu.emit.contraction.dot_products import DotProducts, shared_dots
-from ingot.cpu.emit.contraction.microkernel import (
-    MOST_SHARED,
-    MicroKernel,
-    on_panels,
-    shared,
-)
+from ingot.cpu.emit.contraction.microkernel import MOST_SHARED, MicroKernel, on_panels, shared
 from ingot.cpu.emit.contraction.packing import cell_type
 from ingot.cpu.emit.driver_records import DriverStart
 from ingot.cpu.emit.product.tiles import TileKernel, TileShapes

@@ -10,7 +10,7 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.values import Value
-from ingot.native.functions import inlined, vectors
+from ingot.native.functions import Vectors, inlined
 from ingot.native.operations import address_of
 from ingot.native.pointers import Pointer, sizeof
 from ingot.native.types import i64
@@ -60,7 +60,9 @@ def finish(unit: Unit, sums: Pointer, block: i64, last_block: i64) -> None:
         epilogue(behind, sums, unit.batch, row, rows, 1, unit.column, unit.columns)
 
 
-def _emit_block(f: FunctionBuilder, of: Products, unit: Value, block: Value) -> None:
+@Vectors[[Products, Unit, Block], None]
+def call_kernel(f: FunctionBuilder, of: Products, unit: Value, block: Value) -> None:
+    """Call the micro-kernel of a register block."""
     variant = of.variant
     part, depth, start = (Unit.c_layout.load(f, unit, name) for name in ("part", "depth", "start"))
     function, a, b, c, rest = (Block.c_layout.load(f, block, name) for name in ARGUMENTS)
@@ -98,12 +100,6 @@ def _emit_block(f: FunctionBuilder, of: Products, unit: Value, block: Value) -> 
     any_height = micro_kernel(variant, variant.block(1, variant.columns, packs=of.packs))
     signature = [type_ for _, type_ in any_height.params]
     f.call_indirect(function, lt.VOID, signature, arguments)
-
-
-@vectors(_emit_block)
-def call_kernel(of: Products, unit: Unit, block: Block) -> None:
-    """Call the micro-kernel of a register block."""
-    ...
 
 
 @inlined

@@ -15,7 +15,7 @@ from ingot.cpu.emit.product.parts import Part, Products
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.values import Value
-from ingot.native.functions import native, vectors
+from ingot.native.functions import Vectors, native
 from ingot.native.pointers import Pointer, Struct, sizeof
 from ingot.native.types import i64
 from ingot.support.records import replace
@@ -42,7 +42,9 @@ def small_units(of: Products, env: DriverStart, chunk: i64) -> None:
         multiply(of, part, matrices)
 
 
-def _emit(f: FunctionBuilder, of: Products, part: Value, matrices: Value) -> None:
+@Vectors[[Products, Part, Matrices], None]
+def multiply(f: FunctionBuilder, of: Products, part: Value, matrices: Value) -> None:
+    """Multiply two matrices."""
     variant = of.variant
     block = variant.block(variant.rows, variant.columns)
     common = shared(of.cell, variant.lanes, block, masked=variant.has_rest)
@@ -60,9 +62,3 @@ def _emit(f: FunctionBuilder, of: Products, part: Value, matrices: Value) -> Non
     a, b, c = (Matrices.c_layout.load(f, matrices, name) for name in Matrices.c_layout.names)
     depth = variant.depth or number("k")
     Block(spec, f, (a, b, c), (depth, f.const(lt.I1, 0), number("n")), strides).emit()
-
-
-@vectors(_emit)
-def multiply(of: Products, part: Part, matrices: Matrices) -> None:
-    """Multiply two matrices."""
-    ...

@@ -17,7 +17,7 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value
-from ingot.native.functions import inlined, vectors
+from ingot.native.functions import Vectors, inlined
 from ingot.native.pointers import Struct
 from ingot.native.types import i64
 from ingot.support.records import record
@@ -189,24 +189,16 @@ class TileShapes(Struct):
     block: i64
 
 
-def _emit_load(f: FunctionBuilder, shapes: Value) -> None:
+@Vectors[[TileShapes], None]
+def load_shapes(f: FunctionBuilder, shapes: Value) -> None:
+    """Give the tiles these shapes; they hold zeros then."""
     f.intrinsic("llvm.x86.ldtilecfg", lt.VOID, [shapes])
 
 
-@vectors(_emit_load)
-def load_shapes(shapes: TileShapes) -> None:
-    """Give the tiles these shapes; they hold zeros then."""
-    ...
-
-
-def _emit_release(f: FunctionBuilder) -> None:
-    f.intrinsic("llvm.x86.tilerelease", lt.VOID, [])
-
-
-@vectors(_emit_release)
-def release_tiles() -> None:
+@Vectors[[], None]
+def release_tiles(f: FunctionBuilder) -> None:
     """Give the tiles up: they have no state any more that a thread's switch would save."""
-    ...
+    f.intrinsic("llvm.x86.tilerelease", lt.VOID, [])
 
 
 @inlined

@@ -35,7 +35,7 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import I1, I8, I16, vector
 from ingot.llvm.values import Value
-from ingot.native.functions import vectors
+from ingot.native.functions import Vectors
 
 
 def sort_block(records: Records, rows: list[Words]) -> None:
@@ -108,7 +108,9 @@ def _loaded(f: FunctionBuilder, given: Value, *names: str) -> list[Value]:
     return [Range.c_layout.load(f, given, name) for name in names]
 
 
-def _emit_median(f: FunctionBuilder, of: RecordRegisters, given: Value, found: Value) -> None:
+@Vectors[[RecordRegisters, Range, Record], None]
+def find_median(f: FunctionBuilder, of: RecordRegisters, given: Value, found: Value) -> None:
+    """Set `found` to a record near the median of some; there are more records than a block has."""
     data, count, distance = _loaded(f, given, "data", "count", "distance")
     records, lanes = Records(f, of.type, distance), of.lanes
     step = f.idiv(f.isub(count, lanes), SAMPLES - 1)
@@ -122,16 +124,12 @@ def _emit_median(f: FunctionBuilder, of: RecordRegisters, given: Value, found: V
     store_words(f, found, records.median(*some) if lanes > 2 else some[0])
 
 
-@vectors(_emit_median)
-def find_median(of: RecordRegisters, given: Range, found: Record) -> None:
-    """Set `found` to a record near the median of some; there are more records than a block has."""
-    ...
-
-
 # ---- few records
 
 
-def _emit_block(f: FunctionBuilder, of: RecordRegisters, given: Value) -> None:
+@Vectors[[RecordRegisters, Range], None]
+def sort_few(f: FunctionBuilder, of: RecordRegisters, given: Value) -> None:
+    """Sort no more records than a block has; `target` may be where they are."""
     data, target, count, distance = _loaded(f, given, "data", "target", "count", "distance")
     sizes = [1 << bit for bit in range(of.rows.bit_length())]
     sizes.insert(-1, of.rows // 4 * 3)
@@ -145,12 +143,6 @@ def _emit_block(f: FunctionBuilder, of: RecordRegisters, given: Value) -> None:
     for fewer, rows in pairwise(sizes):
         emit = partial(choose, fewer, rows, emit)
     emit()
-
-
-@vectors(_emit_block)
-def sort_few(of: RecordRegisters, given: Range) -> None:
-    """Sort no more records than a block has; `target` may be where they are."""
-    ...
 
 
 class _Block:
@@ -197,7 +189,9 @@ class _Block:
 # ---- equal records
 
 
-def _emit_fill(f: FunctionBuilder, of: RecordRegisters, given: Value, record: Value) -> None:
+@Vectors[[RecordRegisters, Range, Record], None]
+def fill(f: FunctionBuilder, of: RecordRegisters, given: Value, record: Value) -> None:
+    """Write a range of equal records."""
     target, count, distance = _loaded(f, given, "target", "count", "distance")
     records, words = Records(f, of.type, distance), words_of(f, of.type, record)
     whole = f.imul(f.idiv(count, of.lanes), of.lanes)
@@ -208,9 +202,3 @@ def _emit_fill(f: FunctionBuilder, of: RecordRegisters, given: Value, record: Va
             records.store(held, records.at(target, index))
 
         f.for_range(last, one, start=first, step=step)
-
-
-@vectors(_emit_fill)
-def fill(of: RecordRegisters, given: Range, record: Record) -> None:
-    """Write a range of equal records."""
-    ...

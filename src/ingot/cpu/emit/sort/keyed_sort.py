@@ -18,13 +18,7 @@ from ingot.cpu.emit.sort.keyed_row import COUNTS, FRONTS, KeyedSort, Numbers, Ro
 from ingot.cpu.emit.sort.keyed_rows import begin, go_to, numbers_of, read_row, write_row
 from ingot.cpu.emit.sort.keyed_vectors import key_at
 from ingot.cpu.emit.sort.quicksort import Splitters
-from ingot.cpu.emit.sort.records import (
-    Range,
-    Record,
-    read_record,
-    read_word,
-    write_word,
-)
+from ingot.cpu.emit.sort.records import Range, Record, read_record, read_word, write_word
 from ingot.cpu.emit.template import Template
 from ingot.kernel.sort.sort import BLOCK, BUCKET_SAMPLES, MAX_PARTS, KeyedVariant, SortSchedule
 from ingot.llvm.target import TargetSpec

@@ -20,7 +20,7 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
-from ingot.native.functions import vectors
+from ingot.native.functions import Vectors
 from ingot.native.pointers import Array, Pointer
 from ingot.native.types import i64
 
@@ -112,9 +112,22 @@ def ordered_bits(f: FunctionBuilder, value: Value, element: DType) -> Value:
 # ---- records
 
 
-def _emit_records(
+@Vectors[[KeyedSort, Row, i64, i64], bool]
+def read_records(
     f: FunctionBuilder, of: KeyedSort, row: Value, where: Value, index: Value
 ) -> Value:
+    """Make the records of `of.lanes` elements.
+
+    Args:
+        f: the function that calls this.
+        of: the sorts.
+        row: the row.
+        where: the first element in the operands.
+        index: the first record in the row.
+
+    Returns:
+        Whether there is an element that its record does not give back.
+    """
     env, here, distance = (Row.c_layout.load(f, row, name) for name in ("env", "here", "distance"))
     elements, lanes = _Elements(f, of, env), of.lanes
     wide = elements.elements(where)
@@ -135,65 +148,39 @@ def _emit_records(
     return differs if lanes == 1 else f.reduce("or", differs)
 
 
-@vectors(_emit_records)
-def read_records(of: KeyedSort, row: Row, where: i64, index: i64) -> bool:
-    """Make the records of `of.lanes` elements.
-
-    Args:
-        of: the sorts.
-        row: the row.
-        where: the first element in the operands.
-        index: the first record in the row.
-
-    Returns:
-        Whether there is an element that its record does not give back.
-    """
-    ...
-
-
-def _emit_key(f: FunctionBuilder, of: KeyedSort, env: Value, where: Value) -> Value:
+@Vectors[[KeyedSort, Pointer, i64], i64]
+def key_at(f: FunctionBuilder, of: KeyedSort, env: Value, where: Value) -> Value:
+    """Return the key of an element of the first operand."""
     elements = _Elements(f, of.single, env)
     key = elements.keys(elements.elements(where))
     return key if key.type is lt.I64 else f.sext(key, lt.I64)
 
 
-@vectors(_emit_key)
-def key_at(of: KeyedSort, env: Pointer, where: i64) -> i64:
-    """Return the key of an element of the first operand."""
-    ...
-
-
 # ---- elements of keys
 
 
-def _emit_elements(
+@Vectors[[KeyedSort, Row, i64, i64], None]
+def write_elements(
     f: FunctionBuilder, of: KeyedSort, row: Value, where: Value, index: Value
 ) -> None:
+    """Write the elements of `of.lanes` keys in order to the first result, from `where` on."""
     elements = _Elements(f, of, Row.c_layout.load(f, row, "env"))
     keys = f.gep(Row.c_layout.load(f, row, "target"), index, elements.word)
     held = f.load(vector(elements.word, of.lanes), keys, of.type.bytes)
     elements.store(elements.memory_of(held), where)
 
 
-@vectors(_emit_elements)
-def write_elements(of: KeyedSort, row: Row, where: i64, index: i64) -> None:
-    """Write the elements of `of.lanes` keys in order to the first result, from `where` on."""
-    ...
-
-
-def _emit_element(f: FunctionBuilder, of: KeyedSort, env: Value, *given: Value) -> None:
+@Vectors[[KeyedSort, Pointer, i64, i64], None]
+def write_element(f: FunctionBuilder, of: KeyedSort, env: Value, *given: Value) -> None:
+    """Write the element of a key of 32 bits to the first result."""
     where, key = given
     elements = _Elements(f, of, env)
     elements.store(elements.memory_of(f.trunc(key, lt.I32)), where)
 
 
-@vectors(_emit_element)
-def write_element(of: KeyedSort, env: Pointer, where: i64, key: i64) -> None:
-    """Write the element of a key of 32 bits to the first result."""
-    ...
-
-
-def _emit_replaced(f: FunctionBuilder, of: KeyedSort, keys: Value, count: Value) -> None:
+@Vectors[[KeyedSort, Pointer, i64], None]
+def replace_few(f: FunctionBuilder, of: KeyedSort, keys: Value, count: Value) -> None:
+    """Make elements of at most `of.lanes` keys, where these lie."""
     elements, lanes = _Elements(f, of, keys), of.lanes
     wide = vector(elements.word, lanes)
     mask = f.icmp("slt", f.const(vector(lt.I64, lanes), list(range(lanes))), f.splat(count, lanes))
@@ -201,69 +188,43 @@ def _emit_replaced(f: FunctionBuilder, of: KeyedSort, keys: Value, count: Value)
     f.masked_store(elements.memory_of(held), keys, mask, of.type.bytes)
 
 
-@vectors(_emit_replaced)
-def replace_few(of: KeyedSort, keys: Pointer, count: i64) -> None:
-    """Make elements of at most `of.lanes` keys, where these lie."""
-    ...
-
-
-def _emit_all_replaced(f: FunctionBuilder, of: KeyedSort, keys: Value) -> None:
+@Vectors[[KeyedSort, Pointer], None]
+def replace_all(f: FunctionBuilder, of: KeyedSort, keys: Value) -> None:
+    """Make elements of `of.lanes` keys, where these lie."""
     elements = _Elements(f, of, keys)
     held = f.load(vector(elements.word, of.lanes), keys, of.type.bytes)
     f.store(elements.memory_of(held), keys, of.type.bytes)
 
 
-@vectors(_emit_all_replaced)
-def replace_all(of: KeyedSort, keys: Pointer) -> None:
-    """Make elements of `of.lanes` keys, where these lie."""
-    ...
-
-
 # ---- keys that several elements share
 
 
-def _emit_is_shared(f: FunctionBuilder, of: KeyedSort, key: Value) -> Value:
+@Vectors[[KeyedSort, i64], bool]
+def is_shared(f: FunctionBuilder, of: KeyedSort, key: Value) -> Value:
+    """Return whether several different elements share a key."""
     shared = [f.icmp("eq", key, f.const(lt.I64, other)) for other in of.variant.shared_keys]
     return reduce(f.or_, shared) if shared else f.as_condition(False)
 
 
-@vectors(_emit_is_shared)
-def is_shared(of: KeyedSort, key: i64) -> bool:
-    """Return whether several different elements share a key."""
-    ...
-
-
-def _emit_shared(f: FunctionBuilder, of: KeyedSort, keys: Value) -> None:
+@Vectors[[KeyedSort, Array[i64]], None]
+def list_shared(f: FunctionBuilder, of: KeyedSort, keys: Value) -> None:
+    """Set `keys` to the keys that several elements share."""
     for number, key in enumerate(of.variant.shared_keys):
         f.store(f.const(lt.I64, key), f.gep(keys, number, lt.I64))
-
-
-@vectors(_emit_shared)
-def list_shared(of: KeyedSort, keys: Array[i64]) -> None:
-    """Set `keys` to the keys that several elements share."""
-    ...
 
 
 # ---- copies
 
 
-def _emit_first(f: FunctionBuilder, of: KeyedSort, env: Value, *given: Value) -> None:
+@Vectors[[KeyedSort, Pointer, i64, i64], None]
+def copy_first(f: FunctionBuilder, of: KeyedSort, env: Value, *given: Value) -> None:
+    """Copy an element of the first operand to `where` in its result."""
     _Elements(f, of, env).copy(0, *given)
 
 
-@vectors(_emit_first)
-def copy_first(of: KeyedSort, env: Pointer, source: i64, where: i64) -> None:
-    """Copy an element of the first operand to `where` in its result."""
-    ...
-
-
-def _emit_others(f: FunctionBuilder, of: KeyedSort, env: Value, *given: Value) -> None:
+@Vectors[[KeyedSort, Pointer, i64, i64], None]
+def copy_others(f: FunctionBuilder, of: KeyedSort, env: Value, *given: Value) -> None:
+    """Copy an element of every other operand to `where` in its result."""
     elements = _Elements(f, of, env)
     for operand in range(1, of.num_operands):
         elements.copy(operand, *given)
-
-
-@vectors(_emit_others)
-def copy_others(of: KeyedSort, env: Pointer, source: i64, where: i64) -> None:
-    """Copy an element of every other operand to `where` in its result."""
-    ...

@@ -28,7 +28,7 @@ from ingot.kernel.text import fingerprint
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.values import Value
-from ingot.native.functions import inlined, native, vectors
+from ingot.native.functions import Vectors, inlined, native
 from ingot.native.operations import bit_length
 from ingot.native.pointers import Pointer, Struct
 from ingot.native.types import Known, i64
@@ -101,7 +101,12 @@ def element(of: Compared, area: Pointer, index: i64) -> Pointer:
     return area + index * of.bytes
 
 
-def _emit_is_before(f: FunctionBuilder, of: Compared, left: Value, right: Value) -> Value:
+@Vectors[[Compared, Pointer, Pointer], bool]
+def is_before(f: FunctionBuilder, of: Compared, left: Value, right: Value) -> Value:
+    """Return whether `left` must come before `right`; both are addresses of elements in scratch.
+
+    `of` has the comparator and the element types.
+    """
     emitter = ValueEmitter(f, {}, {}, of.has_fma)
     parts = zip(of.elements, of.part_addresses(f, left), of.part_addresses(f, right), strict=True)
     arguments = [
@@ -112,37 +117,20 @@ def _emit_is_before(f: FunctionBuilder, of: Compared, left: Value, right: Value)
     return combine(emitter, Combiner((of.comparator,)), tuple(arguments))[0]
 
 
-@vectors(_emit_is_before)
-def is_before(of: Compared, left: Pointer, right: Pointer) -> bool:
-    """Return whether `left` must come before `right`; both are addresses of elements in scratch.
-
-    `of` has the comparator and the element types.
-    """
-    ...
-
-
-def _emit_copy(f: FunctionBuilder, of: Compared, to: Value, source: Value) -> None:
+@Vectors[[Compared, Pointer, Pointer], None]
+def copy(f: FunctionBuilder, of: Compared, to: Value, source: Value) -> None:
+    """Copy an element from one address in scratch to another."""
     for word, (_, address, align) in zip(of.words(f, source), of.words(f, to), strict=True):
         f.store(f.load(*word), address, align)
 
 
-@vectors(_emit_copy)
-def copy(of: Compared, to: Pointer, source: Pointer) -> None:
-    """Copy an element from one address in scratch to another."""
-    ...
-
-
-def _emit_copy_either(f: FunctionBuilder, of: Compared, *given: Value) -> None:
+@Vectors[[Compared, Pointer, Pointer, Pointer, bool], None]
+def copy_either(f: FunctionBuilder, of: Compared, *given: Value) -> None:
+    """Copy one of two elements, both of which are read: LLVM makes no branch of it."""
     *elements, is_right = given
     for (_, to, align), *sides in zip(*(of.words(f, each) for each in elements), strict=True):
         left, right = (f.load(*word) for word in sides)
         f.store(f.select(is_right, right, left), to, align)
-
-
-@vectors(_emit_copy_either)
-def copy_either(of: Compared, to: Pointer, left: Pointer, right: Pointer, is_right: bool) -> None:
-    """Copy one of two elements, both of which are read: LLVM makes no branch of it."""
-    ...
 
 
 def _buffer(f: FunctionBuilder, env: Value, number: int) -> Value:
@@ -150,26 +138,20 @@ def _buffer(f: FunctionBuilder, env: Value, number: int) -> Value:
     return f.at_entry(lambda: f.load(lt.PTR, f.gep(env, number * SLOT_BYTES), 8, invariant=True))
 
 
-def _emit_read(f: FunctionBuilder, of: Compared, env: Value, where: Value, to: Value) -> None:
+@Vectors[[Compared, Pointer, i64, Pointer], None]
+def read_element(f: FunctionBuilder, of: Compared, env: Value, where: Value, to: Value) -> None:
+    """Copy element number `where` of every operand to an address in scratch."""
     for number, (type_, address) in enumerate(of.part_addresses(f, to)):
         f.store(f.load(type_, f.gep(_buffer(f, env, number), where, type_)), address)
 
 
-@vectors(_emit_read)
-def read_element(of: Compared, env: Pointer, where: i64, to: Pointer) -> None:
-    """Copy element number `where` of every operand to an address in scratch."""
-    ...
-
-
-def _emit_write(f: FunctionBuilder, of: Compared, env: Value, where: Value, source: Value) -> None:
+@Vectors[[Compared, Pointer, i64, Pointer], None]
+def write_element(
+    f: FunctionBuilder, of: Compared, env: Value, where: Value, source: Value
+) -> None:
+    """Copy an element in scratch to element number `where` of every result."""
     for number, (type_, address) in enumerate(of.part_addresses(f, source), of.num_operands):
         f.store(f.load(type_, address), f.gep(_buffer(f, env, number), where, type_))
-
-
-@vectors(_emit_write)
-def write_element(of: Compared, env: Pointer, where: i64, source: Pointer) -> None:
-    """Copy an element in scratch to element number `where` of every result."""
-    ...
 
 
 RUN = 8

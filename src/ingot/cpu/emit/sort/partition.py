@@ -24,7 +24,7 @@ from ingot.llvm.index import Index
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
-from ingot.native.functions import vectors
+from ingot.native.functions import Vectors
 from ingot.native.pointers import Pointer
 from ingot.native.types import i64
 
@@ -162,18 +162,8 @@ def _number(f: FunctionBuilder, mask: Value) -> Value:
     return f.intrinsic("llvm.ctpop", lt.I64, [_bits(f, mask)])
 
 
-def _emit_partition(f: FunctionBuilder, of: RecordRegisters, given: Value, *where: Value) -> Value:
-    load = partial(Range.c_layout.load, f, given)
-    records = Records(f, of.type, load("distance"))
-    *sides, pivot = where
-    words = words_of(f, of.type, pivot)
-    return _Partition(records, of.moved, words).emit(load("data"), load("count"), sides)
-
-
-@vectors(_emit_partition)
-def move_records(
-    of: RecordRegisters, given: Range, front: Pointer, back: Pointer, pivot: Record
-) -> i64:
+@Vectors[[RecordRegisters, Range, Pointer, Pointer, Record], i64]
+def move_records(f: FunctionBuilder, of: RecordRegisters, given: Value, *where: Value) -> Value:
     """Move the records before a pivot to one area, the others to another.
 
     Records before it are stored from `front` on, which may be where the data begin; the others
@@ -182,4 +172,8 @@ def move_records(
     Returns:
         How many records come before the pivot.
     """
-    ...
+    load = partial(Range.c_layout.load, f, given)
+    records = Records(f, of.type, load("distance"))
+    *sides, pivot = where
+    words = words_of(f, of.type, pivot)
+    return _Partition(records, of.moved, words).emit(load("data"), load("count"), sides)

@@ -146,10 +146,7 @@ class Records:
     def store(self, record: Words, address: Value, mask: Value | None = None) -> None:
         """Store records side by side, those where the mask holds."""
         for word, each in zip(record, self._words_at(address), strict=True):
-            if mask is None:
-                self.f.store(word, each, word.type.alignment)
-            else:
-                self.f.masked_store(word, each, mask, word.type.alignment)
+            self.f.masked_store(word, each, mask, word.type.alignment)
 
     # ---- in registers
 

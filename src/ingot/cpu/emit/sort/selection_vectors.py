@@ -19,7 +19,7 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import vector
 from ingot.llvm.values import Value
-from ingot.native.functions import native, vectors
+from ingot.native.functions import Vectors, native
 from ingot.native.pointers import Array, Pointer
 from ingot.native.types import Known, i32, i64
 from ingot.support.records import record
@@ -117,7 +117,9 @@ def keep_best(area: Array[i64], count: i64, k: i64) -> i64:
     return min((least >> 32) + 1, MOST_KEY)
 
 
-def _emit_count(f: FunctionBuilder, area: Value, count: Value, trial: Value) -> Value:
+@Vectors[[Array[i64], i64, i64], i64]
+def count_from(f: FunctionBuilder, area: Value, count: Value, trial: Value) -> Value:
+    """Return how many candidates are no less than `trial`; the last block is padded."""
     wide = vector(lt.I64, LANES)
     limit = f.splat(trial, LANES)
 
@@ -127,12 +129,6 @@ def _emit_count(f: FunctionBuilder, area: Value, count: Value, trial: Value) -> 
 
     (lanes,) = f.loop(0, count, LANES, [f.const(wide, 0)], block)
     return f.reduce("add", lanes)
-
-
-@vectors(_emit_count)
-def count_from(area: Array[i64], count: i64, trial: i64) -> i64:
-    """Return how many candidates are no less than `trial`; the last block is padded."""
-    ...
 
 
 @record
@@ -169,17 +165,15 @@ def _hits(f: FunctionBuilder, keys: Value, limit: Value) -> Value:
     return f.icmp("sge", keys, f.splat(f.trunc(limit, lt.I32), BLOCK))
 
 
-def _emit_hits(f: FunctionBuilder, of: Selection, data: Value, limit: Value) -> Value:
+@Vectors[[Selection, Pointer, i64], i64]
+def find_hits(f: FunctionBuilder, of: Selection, data: Value, limit: Value) -> Value:
+    """Return a bit for each element of a block: whether its key is no less than the limit."""
     return f.bitcast(_hits(f, _keys_of_block(f, of, data), limit), lt.I64)
 
 
-@vectors(_emit_hits)
-def find_hits(of: Selection, data: Pointer, limit: i64) -> i64:
-    """Return a bit for each element of a block: whether its key is no less than the limit."""
-    ...
-
-
-def _emit_rest(f: FunctionBuilder, of: Selection, *given: Value) -> Value:
+@Vectors[[Selection, Pointer, i64, i64, Array[i32]], i64]
+def find_last_hits(f: FunctionBuilder, of: Selection, *given: Value) -> Value:
+    """Do so for fewer elements than a block has, and set `keys` to theirs."""
     data, count, limit, room = given
     keys = of.keys(f)
     left = f.splat(f.trunc(count, lt.I32), BLOCK)
@@ -189,26 +183,18 @@ def _emit_rest(f: FunctionBuilder, of: Selection, *given: Value) -> Value:
     return f.bitcast(f.and_(_hits(f, found, limit), mask), lt.I64)
 
 
-@vectors(_emit_rest)
-def find_last_hits(of: Selection, data: Pointer, count: i64, limit: i64, keys: Array[i32]) -> i64:
-    """Do so for fewer elements than a block has, and set `keys` to theirs."""
-    ...
-
-
-def _emit_keys(f: FunctionBuilder, of: Selection, data: Value, keys: Value) -> None:
-    f.store(_keys_of_block(f, of, data), keys)
-
-
-@vectors(_emit_keys)
-def list_keys(of: Selection, data: Pointer, keys: Array[i32]) -> None:
+@Vectors[[Selection, Pointer, Array[i32]], None]
+def list_keys(f: FunctionBuilder, of: Selection, data: Value, keys: Value) -> None:
     """Set `keys` to those of a block."""
-    ...
+    f.store(_keys_of_block(f, of, data), keys)
 
 
 # ---- candidates
 
 
-def _emit_fill(f: FunctionBuilder, of: Selection, *given: Value) -> Value:
+@Vectors[[Selection, Pointer, i64, Array[i64]], i64]
+def fill_candidates(f: FunctionBuilder, of: Selection, *given: Value) -> Value:
+    """Set `area` to the candidates of a row; return the greatest."""
     data, length, area = given
     keys, wide = of.keys(f), vector(lt.I64, LANES)
     width, none = keys.bits_type(), f.const(wide, WORST)
@@ -227,13 +213,9 @@ def _emit_fill(f: FunctionBuilder, of: Selection, *given: Value) -> Value:
     return f.reduce("smax", f.loop(0, length, LANES, [none], block)[0])
 
 
-@vectors(_emit_fill)
-def fill_candidates(of: Selection, data: Pointer, length: i64, area: Array[i64]) -> i64:
-    """Set `area` to the candidates of a row; return the greatest."""
-    ...
-
-
-def _emit_below(f: FunctionBuilder, area: Value, length: Value, limit: Value) -> Value:
+@Vectors[[Array[i64], i64, i64], i64]
+def greatest_below(f: FunctionBuilder, area: Value, length: Value, limit: Value) -> Value:
+    """Return the greatest candidate of a row that is less than `limit`."""
     wide = vector(lt.I64, LANES)
     none, bound = f.const(wide, WORST), f.splat(limit, LANES)
 
@@ -245,20 +227,10 @@ def _emit_below(f: FunctionBuilder, area: Value, length: Value, limit: Value) ->
     return f.reduce("smax", f.loop(0, length, LANES, [none], block)[0])
 
 
-@vectors(_emit_below)
-def greatest_below(area: Array[i64], length: i64, limit: i64) -> i64:
-    """Return the greatest candidate of a row that is less than `limit`."""
-    ...
-
-
-def _emit_element(f: FunctionBuilder, of: Selection, values: Value, *given: Value) -> None:
+@Vectors[[Selection, Pointer, i64, i64], None]
+def write_element(f: FunctionBuilder, of: Selection, values: Value, *given: Value) -> None:
+    """Write the element of a candidate."""
     where, candidate = given
     keys = of.keys(f)
     key = f.trunc(f.ashr(candidate, f.const(lt.I64, 32)), lt.I32)
     f.store(keys.back(key), f.gep(values, where, keys.bits_type()))
-
-
-@vectors(_emit_element)
-def write_element(of: Selection, values: Pointer, where: i64, candidate: i64) -> None:
-    """Write the element of a candidate."""
-    ...

@@ -22,7 +22,7 @@ from ingot.passes.expand.complex_expander.split_values import (
     from_flat,
     split_shape,
 )
-from ingot.passes.simplify.inline import copy_into, inline
+from ingot.passes.inline import copy_into, inline
 from ingot.support.records import fresh, mutable
 
 Split = Callable[[Computation], SplitValues]

@@ -25,7 +25,7 @@ from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.passes.expand.complex_expander.calls import Versions, remove_dead
 from ingot.passes.expand.complex_expander.rules import MOVES, RULES, Site, rule_of, stays_complex
 from ingot.passes.expand.complex_expander.split_values import SplitValues, has_complex
-from ingot.passes.simplify.inline import replace_by_call
+from ingot.passes.inline import replace_by_call
 from ingot.support.records import record
 
 

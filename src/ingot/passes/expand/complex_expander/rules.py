@@ -14,7 +14,7 @@ one type, and fusion leaves its operands in memory (`passes.fusion.legality`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ingot.hlo.builder import Builder
@@ -188,12 +188,11 @@ def _bitcast_convert(site: Site) -> SplitValue:
 # ---- elementwise functions
 
 
-def _unary(site: Site) -> SplitValue:
-    return _pair(UNARY[site.instruction.opcode](*site.numbers()))
+_FUNCTIONS: Mapping[str, Callable[..., Complex]] = {**UNARY, **BINARY}
 
 
-def _binary(site: Site) -> SplitValue:
-    return _pair(BINARY[site.instruction.opcode](*site.numbers()))
+def _function(site: Site) -> SplitValue:
+    return _pair(_FUNCTIONS[site.instruction.opcode](*site.numbers()))
 
 
 def _to_real(site: Site) -> SplitValue:
@@ -337,8 +336,7 @@ def _element(site: Site) -> SplitValue:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(UNARY, _unary),
-    **dict.fromkeys(BINARY, _binary),
+    **dict.fromkeys(_FUNCTIONS, _function),
     **dict.fromkeys(TO_REAL, _to_real),
     "add": _each_part,
     "add-dependency": _control,

@@ -20,7 +20,7 @@ from ingot.hlo.dtype import PRED, S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.inline import inline
+from ingot.passes.inline import inline
 
 Numbers = dict[int, Instruction]
 """Size by dimension, for the dynamic ones."""

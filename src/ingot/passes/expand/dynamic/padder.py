@@ -34,6 +34,7 @@ from ingot.passes.expand.dynamic.rewriter import (
     is_dynamic,
     without_bounds,
 )
+from ingot.passes.unfolding import has_dynamic_ends
 from ingot.semantics.dynamic_sizes import Sizes, stays_in_order
 from ingot.support.records import record
 
@@ -49,7 +50,8 @@ class DynamicPadder(Pass):
         """Rewrite every computation that has a dynamic dimension."""
         dynamic = [c for c in module.post_order() if any(map(is_dynamic, c.instructions))]
         for computation in dynamic:
-            if computation is module.entry or _is_closed(computation):
+            # Others are rewritten at their call.
+            if computation is module.entry or not has_dynamic_ends(computation):
                 Rewriter(module, computation, RULES).run()
         # Loops and branches call copies now.
         called = set(module.post_order())
@@ -57,12 +59,6 @@ class DynamicPadder(Pass):
             if computation not in called:
                 module.remove(computation)
         return bool(dynamic)
-
-
-def _is_closed(computation: Computation) -> bool:
-    """Whether nothing of dynamic size goes in or out; others are rewritten at their call."""
-    ends = (*computation.parameters, computation.root)
-    return not any(leaf.bounded for end in ends for _, leaf in end.shape.leaves())
 
 
 # ---- ops that make and ask for sizes

@@ -7,6 +7,7 @@ operands tell. Invariant: a value that may wrap has the whole range of its type.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 
 from ingot.hlo.dtype import PRED, greatest, least
@@ -15,15 +16,7 @@ from ingot.hlo.opset.elementwise import HOLDS, INVERSE, SWAPPED
 from ingot.hlo.rewrite.pattern import capture, const, m, splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder, identity, rule
 from ingot.passes.simplify.algsimp.conversions import is_lossless
-from ingot.passes.simplify.algsimp.helpers import (
-    is_bits,
-    is_float,
-    is_integer,
-    is_pred,
-    of,
-    x,
-    y,
-)
+from ingot.passes.simplify.algsimp.helpers import is_bits, is_float, is_integer, is_pred, of, x, y
 
 Range = tuple[int, int]
 """The least and the greatest number."""
@@ -45,25 +38,20 @@ def range_of(instruction: Instruction, depth: int = DEPTH) -> Range:
     return (low, high) if whole[0] <= low <= high <= whole[1] else whole
 
 
-def _maximum(root: Instruction, depth: int) -> Range:
-    (a, b), (c, d) = _of_operands(root, depth)
-    return max(a, c), max(b, d)
+def _rising(function: Callable[[int, int], int]) -> Callable[[Instruction, int], Range]:
+    """Return the rule of an op of two operands whose result does not fall where one grows."""
 
+    def rule(root: Instruction, depth: int) -> Range:
+        (a, b), (c, d) = _of_operands(root, depth)
+        return function(a, c), function(b, d)
 
-def _minimum(root: Instruction, depth: int) -> Range:
-    (a, b), (c, d) = _of_operands(root, depth)
-    return min(a, c), min(b, d)
+    return rule
 
 
 def _clamp(root: Instruction, depth: int) -> Range:
     least_, given, most = _of_operands(root, depth)
     low, high = (min(max(given[at], least_[at]), most[at]) for at in (0, 1))
     return low, high
-
-
-def _add(root: Instruction, depth: int) -> Range:
-    (a, b), (c, d) = _of_operands(root, depth)
-    return a + c, b + d
 
 
 def _subtract(root: Instruction, depth: int) -> Range:
@@ -111,10 +99,10 @@ UNKNOWN: Range = (1, 0)
 """No range: that of the type."""
 
 _RULES: Mapping[str, Callable[[Instruction, int], Range]] = {
-    "maximum": _maximum,
-    "minimum": _minimum,
+    "maximum": _rising(max),
+    "minimum": _rising(min),
     "clamp": _clamp,
-    "add": _add,
+    "add": _rising(operator.add),
     "subtract": _subtract,
     "and": _and,
     "remainder": _remainder,

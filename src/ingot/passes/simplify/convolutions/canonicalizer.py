@@ -31,23 +31,16 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
-from ingot.hlo.rewrite.op_pass import OpPass, in_order
+from ingot.hlo.rewrite.op_pass import in_order, op_pass
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.window import Window, WindowDimension
-from ingot.support.records import record, replace
+from ingot.support.records import replace
 
 
-@record
-class ConvolutionCanonicalizer(OpPass):
+@op_pass("convolution-canonicalizer", "convolution", ensures=frozenset({"native-convolutions"}))
+def convolution_canonicalizer(op: Instruction, module: Module, context: PassContext) -> bool:
     """Transposes the operands and results of convolutions into the form that kernels take."""
-
-    name = "convolution-canonicalizer"
-    concerns = frozenset({"convolution"})
-    ensures = frozenset({"native-convolutions"})
-
-    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
-        """Canonicalize a convolution."""
-        return in_order(op, lambda: _canonicalize(op))
+    return in_order(op, lambda: _canonicalize(op))
 
 
 def _canonicalize(convolution: Instruction) -> bool:

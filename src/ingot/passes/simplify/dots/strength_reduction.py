@@ -19,11 +19,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
-from ingot.hlo.rewrite.op_pass import OpPass, in_order
+from ingot.hlo.rewrite.op_pass import in_order, op_pass
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.llvm.machine_model import L1_BYTES, L2_BYTES, L3_BYTES
 from ingot.passes.simplify.dots.sides import Side, sides_of
-from ingot.support.records import record
 
 _IN_MEMORY = ops_with(Trait.LEAF, also=("get-tuple-element",))
 _MANY_ROWS, _LONG_ROW, _LARGE = 128, 64, 1 << 16
@@ -65,19 +64,13 @@ elements of a matrix on. Against drivers, 8 of 64x64 took 0.14 to 0.5 of the tim
 _IGNORED_EXTRA = frozenset(("frontend_attributes",))
 
 
-@record
-class DotStrengthReduction(OpPass):
+@op_pass("dot-strength-reduction", "dot")
+def strength_reduction(op: Instruction, module: Module, context: PassContext) -> bool:
     """Replaces products of vectors, and products without a sum, by multiply and reduce."""
-
-    name = "dot-strength-reduction"
-    concerns = frozenset({"dot"})
-
-    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
-        """Replace a dot that is no work for a contraction."""
-        if context.fp < Fp.CONTRACT or op.shape.dtype.is_complex or not _is_weak(op):
-            return False
-        op.computation.replace(op, in_order(op, lambda: _product(op)))
-        return True
+    if context.fp < Fp.CONTRACT or op.shape.dtype.is_complex or not _is_weak(op):
+        return False
+    op.computation.replace(op, in_order(op, lambda: _product(op)))
+    return True
 
 
 def _is_weak(dot: Instruction) -> bool:

@@ -44,6 +44,7 @@ from ingot.passes.simplify.while_loops.state import (
     LoopPass,
     hoist,
     invariants,
+    loop_pass,
     replace_loop,
     unchanged_elements,
     widened,
@@ -117,32 +118,27 @@ def _is_read(
     return any(user not in invariant for item in cheap for user in item.users)
 
 
-@record
-class WhileLoopConstantSinking(LoopPass):
+@loop_pass("while-loop-constant-sinking")
+def constant_sinking(loop: Instruction, module: Module, context: PassContext) -> bool:
     """Repeats elements inside of loops that only read them."""
-
-    name = "while-loop-constant-sinking"
-
-    def rewrite(self, loop: Instruction, module: Module, context: PassContext) -> bool:
-        """Sink the elements that are smaller than their shapes; return whether there were any."""
-        body: Computation = loop.attributes.body
-        first, results = loop.operands[0].operands, body.root.operands
-        sunk = {
-            number: first[number]
-            for number in sorted(unchanged_elements(body))
-            if results[number].use_count > 1 and _repeats(first[number])
-        }
-        if not sunk:
-            return False
-        values = list(dict.fromkeys(value for one in sunk.values() for value in one.operands))
-        made = widened(loop, values, module)
-        inside = dict(zip(values, made.added, strict=True))
-        for number, repeated in sunk.items():
-            copy = made.body.copy_of(repeated, [inside[value] for value in repeated.operands])
-            made.body.replace_all_uses(made.copies[results[number]], copy)
-        made.keep_unchanged(sunk)
-        replace_loop(loop, made.loop)
-        return True
+    body: Computation = loop.attributes.body
+    first, results = loop.operands[0].operands, body.root.operands
+    sunk = {
+        number: first[number]
+        for number in sorted(unchanged_elements(body))
+        if results[number].use_count > 1 and _repeats(first[number])
+    }
+    if not sunk:
+        return False
+    values = list(dict.fromkeys(value for one in sunk.values() for value in one.operands))
+    made = widened(loop, values, module)
+    inside = dict(zip(values, made.added, strict=True))
+    for number, repeated in sunk.items():
+        copy = made.body.copy_of(repeated, [inside[value] for value in repeated.operands])
+        made.body.replace_all_uses(made.copies[results[number]], copy)
+    made.keep_unchanged(sunk)
+    replace_loop(loop, made.loop)
+    return True
 
 
 def _repeats(value: Instruction) -> bool:

@@ -30,8 +30,8 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.fingerprint import Representatives
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
 from ingot.hlo.shape import Shape
+from ingot.passes.inline import copy_into
 from ingot.passes.simplify.dead_code import expression_key, live_instructions, may_merge
-from ingot.passes.simplify.inline import copy_into
 from ingot.passes.simplify.while_loops.rows import trips_of
 from ingot.passes.simplify.while_loops.state import is_plain, unchanged_elements
 from ingot.passes.simplify.while_loops.trip_count import element_index, trip_count

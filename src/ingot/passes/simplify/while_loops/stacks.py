@@ -24,9 +24,9 @@ from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.passes.simplify.while_loops.rows import Row, Trips, row_of, trips_of, whole
 from ingot.passes.simplify.while_loops.state import (
-    LoopPass,
     copy_before,
     invariants,
+    loop_pass,
     replace_loop,
     sole_reader,
     widened,
@@ -34,44 +34,39 @@ from ingot.passes.simplify.while_loops.state import (
 from ingot.support.records import record
 
 
-@record
-class WhileLoopStackMotion(LoopPass):
+@loop_pass("while-loop-stack-motion")
+def stack_motion(loop: Instruction, module: Module, context: PassContext) -> bool:
     """Makes arrays that a loop fills with known rows after the loop."""
-
-    name = "while-loop-stack-motion"
-
-    def rewrite(self, loop: Instruction, module: Module, context: PassContext) -> bool:
-        """Make the known arrays of a loop after it."""
-        trips = trips_of(loop)
-        if trips is None:
-            return False
-        body: Computation = loop.attributes.body
-        invariant = invariants(body)
-        found: dict[int, tuple[_Stack, _Known]] = {}
-        for number in range(len(body.root.operands)):
-            stack = _stack(loop, number, trips)
-            if stack is None:
-                continue
-            row = row_of(stack.row, invariant)
-            if row is not None and row.index is stack.index and row.count == trips.count:
-                found[number] = stack, row
-            elif stack.row in invariant:
-                found[number] = stack, None
-            elif (numbers := _numbers(stack, trips)) is not None:
-                found[number] = stack, numbers
-        if not found:
-            return False
-        read = [known.array for _, known in found.values() if isinstance(known, Row)]
-        read += [stack.row for stack, known in found.values() if known is None]
-        copies = copy_before(loop, read)
-        results = {
-            number: _made(Builder(loop.computation, stack.row.metadata), stack, known, copies)
-            for number, (stack, known) in found.items()
-        }
-        wide = widened(loop, (), module)
-        wide.keep_unchanged(results)
-        replace_loop(loop, wide.loop, results)
-        return True
+    trips = trips_of(loop)
+    if trips is None:
+        return False
+    body: Computation = loop.attributes.body
+    invariant = invariants(body)
+    found: dict[int, tuple[_Stack, _Known]] = {}
+    for number in range(len(body.root.operands)):
+        stack = _stack(loop, number, trips)
+        if stack is None:
+            continue
+        row = row_of(stack.row, invariant)
+        if row is not None and row.index is stack.index and row.count == trips.count:
+            found[number] = stack, row
+        elif stack.row in invariant:
+            found[number] = stack, None
+        elif (numbers := _numbers(stack, trips)) is not None:
+            found[number] = stack, numbers
+    if not found:
+        return False
+    read = [known.array for _, known in found.values() if isinstance(known, Row)]
+    read += [stack.row for stack, known in found.values() if known is None]
+    copies = copy_before(loop, read)
+    results = {
+        number: _made(Builder(loop.computation, stack.row.metadata), stack, known, copies)
+        for number, (stack, known) in found.items()
+    }
+    wide = widened(loop, (), module)
+    wide.keep_unchanged(results)
+    replace_loop(loop, wide.loop, results)
+    return True
 
 
 @record

@@ -10,7 +10,8 @@ Invariant: the loop itself and its computations stay as they are until the copy 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 
 from ingot.hlo.builder import Builder
 from ingot.hlo.computation import Computation, has_side_effect
@@ -18,10 +19,10 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.operand_order import operands_behind
-from ingot.hlo.rewrite.op_pass import OpPass
+from ingot.hlo.rewrite.op_pass import OpPass, Visit, op_pass
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.shape import Shape
-from ingot.passes.simplify.inline import copy_into
+from ingot.passes.inline import copy_into
 from ingot.passes.simplify.while_loops.trip_count import element_index
 from ingot.support.records import record
 
@@ -77,6 +78,20 @@ class LoopPass(OpPass):
     @abstractmethod
     def rewrite(self, loop: Instruction, module: Module, context: PassContext) -> bool:
         """Rewrite a plain loop, or replace it; return whether anything changed."""
+
+
+def loop_pass(pass_name: str) -> Callable[[Visit], OpPass]:
+    """Make the decorated function the pass `pass_name`, which rewrites plain loops."""
+
+    def make(function: Visit) -> OpPass:
+        @op_pass(pass_name, "while")
+        @wraps(function)
+        def visit(op: Instruction, module: Module, context: PassContext) -> bool:
+            return is_plain(op) and function(op, module, context)
+
+        return visit
+
+    return make
 
 
 def is_plain(loop: Instruction) -> bool:

@@ -17,7 +17,7 @@ from ingot.hlo.dtype import greatest, least
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.elementwise import SWAPPED
-from ingot.hlo.rewrite.op_pass import OpPass
+from ingot.hlo.rewrite.op_pass import op_pass
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.semantics.trip_counts import set_trip_count
@@ -149,13 +149,10 @@ def _step(result: Instruction, state: Instruction, index: int) -> int | None:
     return int(value) if result.opcode == "add" else -int(value)
 
 
-@record
-class WhileLoopTripCountAnnotator(OpPass):
-    """Notes how often the body of each loop runs, where that is known."""
+@op_pass("while-loop-trip-count-annotator", "while")
+def trip_count_annotator(op: Instruction, module: Module, context: PassContext) -> bool:
+    """Notes how often the body of each loop runs, where that is known.
 
-    name = "while-loop-trip-count-annotator"
-    concerns = frozenset({"while"})
-
-    def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
-        """Note a loop's trip count; those that a program came with are not trusted."""
-        return set_trip_count(op, trip_count(op))
+    Counts that a program came with are not trusted.
+    """
+    return set_trip_count(op, trip_count(op))

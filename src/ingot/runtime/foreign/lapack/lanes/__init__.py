@@ -3,4 +3,8 @@
 
 `group` moves matrices into lanes and back; `factors` has factorizations, `jacobi` eigenvalues and
 singular values.
+
+The other files, those that import others first:
+
+* `groups`: the routines that run in lanes, and the loop over the groups of a batch.
 """

@@ -18,12 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ingot.hlo.computation import Computation, has_side_effect, reached
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.passes.simplify.unfolding import unfolding
-from ingot.semantics.frontend_attributes import (
-    SCHEDULING_GROUP,
-    read_attribute,
-    write_attribute,
-)
+from ingot.passes.unfolding import unfolding
+from ingot.semantics.frontend_attributes import SCHEDULING_GROUP, read_attribute, write_attribute
 from ingot.support.records import record
 
 
@@ -40,7 +36,7 @@ Choice = Callable[[Instruction], tuple[Computation, Sequence[Instruction]] | Non
 def inline_all(module: Module, choose: Choice) -> bool:
     """Replace every reachable op that `choose` takes by the body that it calls.
 
-    Calls that would come to too many instructions stay (`simplify.unfolding`). Callers come first:
+    Calls that would come to too many instructions stay (`passes.unfolding`). Callers come first:
     an op in a body is replaced where the body was copied to, so that each instruction is copied
     once for each of its copies in the result, however deep the calls are.
 
@@ -56,10 +52,8 @@ def inline_all(module: Module, choose: Choice) -> bool:
     def chosen(op: Instruction) -> tuple[Computation, Sequence[Instruction]] | None:
         return None if op.opcode == "call" and found.stays(op) else choose(op)
 
-    changed = False
-    for computation in reached(module.entry):
-        changed = _inline_in(computation, chosen) or changed
-    return changed
+    inlined = [_inline_in(computation, chosen) for computation in reached(module.entry)]
+    return any(inlined)
 
 
 def called_by(opcode: str) -> Choice:

@@ -22,8 +22,10 @@ from ingot.kernel.expr import CALL_NODES, EXACT, LEAVES, Expr, is_expensive, wal
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
 from ingot.kernel.loop.argminmax import arg_fold
-from ingot.kernel.schedule.tiles import LANE_BITS
 from ingot.llvm.machine_model import MANY_REGISTERS, Vectors
+
+LANE_BITS = 32
+"""Lanes are counted in elements this wide, or in wider ones."""
 
 LANE_COMBINERS = ops_with(Trait.ASSOCIATIVE)
 """Combiners with an identity: lanes may start from it and be folded at the end."""

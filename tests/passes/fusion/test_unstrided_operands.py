@@ -9,7 +9,7 @@ from tests.passes.fusion.programs import fuse, kernels_of
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
 from ingot.hlo.shape import Shape
-from ingot.passes.fusion.kept_apart import torn_dims
+from ingot.passes.fusion.kept_apart import unstrided_dims
 
 N = Dim.symbol("n")
 REASON = "the product would read its elements at no constant steps"
@@ -27,7 +27,7 @@ def product(order: str, sizes: tuple[int, int]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("order", "sizes", "is_torn"),
+    ("order", "sizes", "is_unstrided"),
     [
         ("210", (6, 12), True),  # contracts dimensions in the other order
         ("102", (4, 18), True),  # contracts dimensions that stood apart
@@ -37,11 +37,11 @@ def product(order: str, sizes: tuple[int, int]) -> str:
     ],
 )
 def test_torn_rows_and_sums_are_moved_before(
-    order: str, sizes: tuple[int, int], *, is_torn: bool
+    order: str, sizes: tuple[int, int], *, is_unstrided: bool
 ) -> None:
     text = product(order, sizes)
-    assert (REASON in fuse(text).reasons(fused=False)) == is_torn
-    assert len(kernels_of(text)) == (2 if is_torn else 1)
+    assert (REASON in fuse(text).reasons(fused=False)) == is_unstrided
+    assert len(kernels_of(text)) == (2 if is_unstrided else 1)
 
 
 def test_sums_over_symbolic_dimensions_that_stood_apart() -> None:
@@ -78,7 +78,7 @@ def test_a_reshape_of_another_operand_tears_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dims", "order", "reshaped", "torn"),
+    ("dims", "order", "reshaped", "unstrided"),
     [
         ((2, 3, 5), (1, 0, 2), (6, 5), {0}),
         ((2, 3, 5), (0, 2, 1), (2, 15), {1}),
@@ -95,7 +95,7 @@ def test_a_reshape_of_another_operand_tears_nothing() -> None:
     ],
     ids=str,
 )
-def test_which_dimensions_are_torn(dims, order, reshaped, torn) -> None:
+def test_which_dimensions_have_no_stride(dims, order, reshaped, unstrided) -> None:
     b = Builder("main")
     transpose = b.transpose(b.parameter(0, Shape.array("f32", dims)), dimensions=order)
-    assert torn_dims(transpose, Shape.array("f32", reshaped)) == torn
+    assert unstrided_dims(transpose, Shape.array("f32", reshaped)) == unstrided

@@ -12,10 +12,10 @@ from collections import Counter
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
+from ingot.kernel.analysis.lane_counts import folds_lanes
 from ingot.kernel.expr import Expr, is_expensive, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
-from ingot.kernel.schedule.lane_counts import folds_lanes
 from ingot.llvm.machine_model import L2_BYTES
 
 SHORT_ROW, MANY_ROWS = 12, 64

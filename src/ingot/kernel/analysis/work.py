@@ -15,10 +15,10 @@ from collections.abc import Iterable
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, ceil_div
+from ingot.kernel.analysis.lane_counts import LANE_BITS
 from ingot.kernel.expr import Expr, is_expensive, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
-from ingot.kernel.schedule.tiles import LANE_BITS
 from ingot.llvm.machine_model import L3_BYTES
 
 LARGE_SHARE = 400_000

@@ -186,7 +186,7 @@ def _choose(module: Module, small: int) -> Unfolding:
                 size += 1 if inner in found.kept and found.stays(op) else sizes[inner]
         sizes[computation] = size
         is_shared = uses[computation] > 1 and computation is not module.entry
-        if is_shared and size > small and not _has_dynamic_ends(computation):
+        if is_shared and size > small and not has_dynamic_ends(computation):
             found.kept.add(computation)
     return found
 
@@ -208,8 +208,8 @@ def _flow(module: Module) -> set[Computation]:
     return reached - applied
 
 
-def _has_dynamic_ends(computation: Computation) -> bool:
-    """Whether arrays of dynamic size go in or out: their sizes would have to be passed too."""
+def has_dynamic_ends(computation: Computation) -> bool:
+    """Whether arrays of dynamic size go in or out, so that their sizes have to be passed too."""
     ends = (*computation.parameters, computation.root)
     return any(leaf.bounded for end in ends for _, leaf in end.shape.leaves())
 

@@ -15,12 +15,11 @@ import math
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
-from ingot.kernel.expr import is_expensive, walk
+from ingot.kernel.analysis.lane_offsets import is_near, lane_offsets
+from ingot.kernel.expr import MOVING_OPS, is_expensive, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.passes.collapse import MOVING_OPS
-from ingot.kernel.schedule.lane_offsets import is_near, lane_offsets
-from ingot.kernel.schedule.loop_schedule import RowNest
+from ingot.support.records import record
 
 LONGEST_ROW = 256
 """Elements of a row at most: along longer ones a unit is worth its divisions."""
@@ -49,6 +48,23 @@ LONGEST_MASKED = 32
 
 Part = tuple[int, int]
 """Position of the first lane in a row, and number of lanes."""
+
+
+@record
+class RowNest:
+    """Short rows are written out, in loops over the rows around them: a strategy of schedules.
+
+    Attributes:
+        axes: the grid's axes that a unit walks, outermost first; the first one in blocks.
+        parts: first lane and number of lanes of each part of a row.
+        written: innermost axes of `axes` whose positions have a copy each.
+    """
+
+    name = "row nest"
+
+    axes: tuple[Axis, ...]
+    parts: tuple[Part, ...]
+    written: int
 
 
 def row_nest(kernel: LoopKernel, axis: Axis, lanes: int) -> RowNest | str:
