@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -30,6 +30,7 @@ class Case:
     window: tuple[WindowDimension, ...]
     features: int
     element: str = "f32"
+    groups: int = 1
 
     def module(self, *, epilogue: bool = False) -> Module:
         build = Builder("main")
@@ -39,7 +40,11 @@ class Case:
         g = build.parameter(1, Shape.array(self.element, gradient))
         digits = "".join(map(str, range(len(self.window))))
         root = build.convolution(
-            x, g, window=self.window, dim_labels=f"f{digits}b_i{digits}o->{digits}bf"
+            x,
+            g,
+            window=self.window,
+            dim_labels=f"f{digits}b_i{digits}o->{digits}bf",
+            batch_group_count=self.groups,
         )
         if epilogue:
             taps = build.parameter(2, root.shape)
@@ -73,11 +78,29 @@ CASES = (
     # one vector behind whole panels: full, and masked
     Case((3, 9, 11, 40), (W(9, 1, 1, 1), W(11, 1, 1, 1)), 48),
     Case((3, 9, 11, 40), (W(9, 1, 1, 1), W(11, 1, 1, 1)), 35),
+    # few features: vectors of 8 and of 4 lanes
+    Case((3, 9, 11, 40), (W(9, 1, 1, 1), W(11, 1, 1, 1)), 7),
+    Case((3, 9, 11, 40), (W(9, 1, 1, 1), W(11, 1, 1, 1)), 3),
+)
+
+GROUPED = (
+    # vectors of 8 and 4 lanes, full and masked
+    Case((3, 9, 11, 32), (W(9, 1, 1, 1), W(11, 1, 1, 1)), 32, groups=4),
+    Case((3, 9, 11, 35), (W(9, 1, 1, 1), W(11, 1, 1, 1)), 30, groups=5),
+    Case((3, 9, 11, 12), (W(9, 1, 1, 1), W(11, 1, 1, 1)), 12, groups=3),
+    # one vector, two panels of a group, several blocks of channels
+    Case((2, 19, 40, 24), (W(19, 1, 1, 1), W(40, 1, 1, 1)), 48, groups=3),
+    Case((2, 12, 14, 10), (W(9, 1, -1, 1), W(11, 1, 1, -1)), 94, groups=2),
+    Case((2, 9, 9, 96), (W(9, 1, 1, 1), W(9, 1, 1, 1)), 64, groups=2),
+    # one dimension, three of them; a forward stride
+    Case((5, 30, 24), (W(28, 2, 3, 4),), 32, groups=4),
+    Case((3, 5, 6, 7, 20), (W(5, 1, 1, 1), W(6, 1, 2, 1), W(7, 1, 1, 2)), 64, groups=4),
+    Case((3, 9, 11, 16), (W(5, 1, 1, 1, 1, 2), W(6, 1, 1, 1, 1, 2)), 48, groups=2),
 )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", CASES + GROUPED)
 @pytest.mark.parametrize("epilogue", [False, True])
 @pytest.mark.parametrize("level", ["", "avx2", "plain"])
 def test_windows(case: Case, epilogue: bool, level: str) -> None:
@@ -87,9 +110,9 @@ def test_windows(case: Case, epilogue: bool, level: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES[:7])
+@pytest.mark.parametrize("case", CASES[:7] + GROUPED)
 def test_f64(case: Case) -> None:
-    module = Case(case.image, case.window, case.features, "f64").module()
+    module = replace(case, element="f64").module()
     assert _plan(module) is not None
     agrees_on_normal_numbers(module, 1e-14)
 
@@ -97,6 +120,8 @@ def test_f64(case: Case) -> None:
 def test_some_windows() -> None:
     agrees_on_normal_numbers(CASES[0].module(), 4e-6)
     agrees_on_normal_numbers(CASES[1].module(epilogue=True), 4e-6)
+    agrees_on_normal_numbers(GROUPED[1].module(epilogue=True), 4e-6)
+    agrees_on_normal_numbers(GROUPED[3].module(), 4e-6)
 
 
 @pytest.mark.slow
@@ -116,7 +141,7 @@ def test_sums_do_not_depend_on_the_epilogue() -> None:
         # few channels, few taps, few features, long lines, other types, spread-out input, reversal
         Case((2, 20, 20, 3), (W(20, 1, 1, 1), W(20, 1, 1, 1)), 64),
         Case((2, 20, 20, 64), (W(20), W(20)), 64),
-        Case((2, 20, 20, 64), (W(20, 1, 1, 1), W(20, 1, 1, 1)), 8),
+        Case((2, 20, 20, 64), (W(20, 1, 1, 1), W(20, 1, 1, 1)), 9),
         Case((1, 3000, 16), (W(3000, 1, 2, 2),), 32),
         Case((2, 20, 20, 64), (W(20, 1, 1, 1), W(20, 1, 1, 1)), 64, "bf16"),
         Case((2, 10, 20, 64), (W(20, 1, 1, 3, 2), W(20, 1, 1, 1)), 64),
@@ -138,7 +163,10 @@ def test_what_has_code_of_its_own(case: Case) -> None:
         ("fb01_io01->fb01", "?n,2,13,12", "?n,32,13,12", "32,2,3,3", 1, False),
         ("b01f_01io->b01f", "24,13,12,5", "13,12,5,32", "24,3,3,32", 1, False),
         ("fb01_io01->fb01", "5,6,13,12", "5,32,13,12", "32,6,3,3", 1, False),
-        ("fb01_io01->fb01", "5,24,13,12", "5,32,13,12", "32,6,3,3", 4, False),
+        ("fb01_io01->fb01", "5,24,13,12", "5,32,13,12", "32,6,3,3", 4, True),
+        ("fb01_io01->fb01", "?n,24,13,12", "?n,32,13,12", "32,6,3,3", 4, True),
+        # two features of each channel
+        ("fb01_io01->fb01", "5,24,13,12", "5,48,13,12", "48,1,3,3", 24, False),
         ("fb01_io01->fb01", "5,24,13,12", "5,24,13,12", "24,1,3,3", 24, False),
         ("fb01_io01->fb01", "?n,24,13,12", "?n,24,13,12", "24,1,3,3", 24, False),
     ],

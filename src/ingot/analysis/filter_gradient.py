@@ -4,7 +4,8 @@
 The gradient of a filter sums over all images and positions: its window is as large as the gradient
 that came in, its results are few. The driver (`kernel.convolution.filter_gradient`) takes the image
 and the gradient as images with channels last lie, and gives the filter with features last. Groups
-of batches, as gradients of depthwise filters have them, run in loops along the features then.
+of batches are groups of its channels and features; where they have one feature each, as those of
+depthwise filters, the gradient runs in loops along the features.
 
 Invariant: what `is_of_filter` says depends on sizes that are numbers; the batch may be symbolic.
 """

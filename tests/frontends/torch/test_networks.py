@@ -206,11 +206,28 @@ def test_sampling_at_a_grid_and_its_gradients(mode: str, padding: str) -> None:
     assert_same(function, _random(2, 3, 5, 6), _random(2, 4, 3, 2), grad=True)
 
 
-@pytest.mark.parametrize("pad", [(3, 1, 0, 2), (-1, 2, 3, -2), (-2, -1, 0, 0)], ids=str)
-def test_replicated_borders_and_their_gradient(pad: tuple[int, ...]) -> None:
-    function = _call("pad", pad=pad, mode="replicate")
+@pytest.mark.parametrize("mode", ["replicate", "reflect"])
+@pytest.mark.parametrize(
+    "pad", [(3, 1, 0, 2), (-1, 2, 3, -2), (-2, -1, 0, 0), (4, 4, 3, 3)], ids=str
+)
+def test_padding_by_elements_and_its_gradient(pad: tuple[int, ...], mode: str) -> None:
+    function = _call("pad", pad=pad, mode=mode)
     assert_same(function, _random(2, 3, 4, 5), grad=True)
     assert all(not why for graph in compiled_graphs()[-2:] for _, why in graph.host_ops)
+
+
+@pytest.mark.parametrize("mode", ["replicate", "reflect"])
+def test_padding_by_elements_of_any_number(mode: str) -> None:
+    def padded(x: Tensor, before: int, behind: int) -> Tensor:
+        pad = (before, behind) * (x.dim() - 2)
+        return functional.pad(x, pad, mode=mode).sin()
+
+    for sizes, numbers in (((2, 3, 7), (2, 1)), ((1, 2, 4, 5, 6), (3, 2))):
+        assert_same(padded, _random(*sizes), *numbers, grad=True, dynamic=True)
+    assert_same(padded, torch.arange(24).reshape(2, 3, 4), 2, 3)
+    assert_same(padded, torch.randn(2, 3, 4, dtype=torch.complex64), 2, 3)
+    nearest = torch.randn(2, 3, 7, 9).to(memory_format=torch.channels_last).bfloat16()
+    assert_same(padded, nearest.requires_grad_(), 2, 3, grad=True, rtol=2e-2, atol=2e-2)
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.float16], ids=str)

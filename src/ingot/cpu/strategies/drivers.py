@@ -157,7 +157,7 @@ def common_convolutions(target: TargetSpec) -> Iterator[LibraryPart]:
     yield library_part(target, winograd_template(F32, lanes))
     of = Elements(cell_type(F32), lanes)
     yield library_part(target, direct_template(F32, (of.vectors, lanes)))
-    yield library_part(target, filter_gradient_template(F32, lanes))
+    yield library_part(target, filter_gradient_template(F32, (of.vectors, lanes)))
     panels = BlockMaker(F32, lanes, of.columns)
     for rows in heights_of(vectors):
         block = panels.block(rows, of.columns)

@@ -35,13 +35,17 @@ def plain_convolution(
     digits = "".join(map(str, range(len(dims.given.window))))
     labels = (dims.lhs, dims.rhs, dims.output)
     of_filter = filter_labels(len(digits))
-    is_of_filter = labels == (of_filter.lhs, of_filter.rhs, of_filter.output) and dims.groups == 1
+    is_of_filter = labels == (of_filter.lhs, of_filter.rhs, of_filter.output)
     is_canonical = is_of_filter or labels == (f"b{digits}f", f"{digits}io", f"b{digits}f")
     batch, *others = lhs.shape.dims
     given = known_sizes(others)
     result = known_sizes(convolution.shape.dims[not is_of_filter :])
     taps = known_sizes(rhs.shape.dims[is_of_filter:])
-    if not is_canonical or batch == 0 or dims.given.batch_group_count > 1:
+    # The groups of a filter's gradient are those of its channels, which the op calls its batch.
+    groups_of_others = (
+        dims.given.feature_group_count if is_of_filter else dims.given.batch_group_count
+    )
+    if not is_canonical or batch == 0 or groups_of_others > 1:
         return None
     if given is None or result is None or taps is None:
         return None

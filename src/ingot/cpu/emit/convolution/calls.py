@@ -79,9 +79,11 @@ def gradient_kernel(of: Elements, block: MicroBlock) -> MicroKernel:
     return replace(on_panel(of, block), a_row=1, is_segmented=True)
 
 
-def filter_gradient_template(element: DType, lanes: int) -> Template:
-    """Return the driver of an element type: the function `{name}_units`."""
-    of, name = Elements(cell_type(element), lanes), f"filter_gradient_{element.name}x{lanes}"
+def filter_gradient_template(element: DType, panel: tuple[int, int]) -> Template:
+    """Return the driver of an element type and (vectors, lanes): the function `{name}_units`."""
+    vectors, lanes = panel
+    of = Elements(cell_type(element), lanes, vectors)
+    name = f"filter_gradient_{element.name}x{lanes}x{vectors}"
     return driver_template(name, FilterGradient.NAMES, of, units=filter_gradient.units)
 
 
@@ -89,8 +91,8 @@ def filter_gradient_call(
     given: PlainConvolution, result: int | None, plan: FilterGradient
 ) -> DriverCall:
     """Return how a filter's gradient is summed; `result`: see `DriverCall`."""
-    code = filter_gradient_template(plan.element, plan.lanes)
-    of = Elements(cell_type(plan.element), plan.lanes)
+    code = filter_gradient_template(plan.element, plan.panel)
+    of = Elements(cell_type(plan.element), plan.panel[1], plan.panel[0])
     micro = tuple(template_of(gradient_kernel(of, block)) for block in plan.micro_blocks)
     return DriverCall(
         code,

@@ -29,10 +29,11 @@ class Part(FilterGradientNumbers, is_constant=True):
 
 
 class Unit(Struct):
-    """A unit: row blocks of channels by a panel of features, for all taps.
+    """A unit: row blocks of channels by a panel of features of a group, for all taps.
 
-    `count` channels from `channel` on are those of the row blocks from `first_block` to
-    `last_block`; `left` features are there from `feature` on. The areas of its scratch are a tile
+    `count` channels of `group` from `channel` on are those of the row blocks from `first_block` to
+    `last_block`; `left` features of it are there from `column` on, which is `feature` of all
+    features. The areas of its scratch are a tile
     of sums, a copy of rows and a packed panel of the gradient.
     """
 
@@ -41,8 +42,10 @@ class Unit(Struct):
     table: Array[i64]
     first_block: i64
     last_block: i64
+    group: i64
     channel: i64
     count: i64
+    column: i64
     feature: i64
     left: i64
     tile: Pointer
@@ -94,8 +97,11 @@ def locate(of: Elements, unit: Unit, chunk: i64) -> None:
     unit.last_block = min(unit.first_block + part.unit_blocks, part.row_blocks)
     unit.channel = first_row(part, unit.first_block)
     unit.count = first_row(part, unit.last_block) - unit.channel
-    unit.feature = chunk // part.channel_units * of.columns
-    unit.left = part.features - unit.feature
+    panel = chunk // part.channel_units
+    unit.group = panel // part.panels
+    unit.column = panel % part.panels * of.columns
+    unit.feature = unit.group * part.group_features + unit.column
+    unit.left = part.group_features - unit.column
     unit.tile = unit.env.scratch + chunk * part.chunk_elements * of.bytes
     unit.copy = unit.tile + part.tile_elements * of.bytes
     unit.panel = unit.copy + part.copy_elements * of.bytes
@@ -130,7 +136,8 @@ def copy_image(of: Elements, unit: Unit, group: Group, image: i64) -> None:
     copy = RowCopy.on_stack()
     copy.image = part
     copy.target = unit.copy + offset * of.bytes
-    copy.source = unit.env.lhs + ((group.image + image) * elements + unit.channel) * of.bytes
+    channel = unit.group * part.group_channels + unit.channel
+    copy.source = unit.env.lhs + ((group.image + image) * elements + channel) * of.bytes
     copy.z = group.plane * part.plane_step - part.low_0
     copy.y = group.line * part.stride_1 - part.low_1
     copy.line = 0
@@ -177,7 +184,7 @@ def sums_of(of: Elements, unit: Unit, tap: i64) -> Pointer:
     part = unit.part
     sums = unit.tile + tap * unit.count * of.columns * of.bytes
     if unit.env.epilogue is None:
-        row = tap * part.channels + unit.channel
+        row = tap * part.group_channels + unit.channel
         sums = unit.env.result + (row * part.features + unit.feature) * of.bytes
     return sums
 
@@ -210,5 +217,6 @@ def finish(of: Elements, unit: Unit) -> None:
     behind = part + sizeof(Part)
     columns = min(unit.left, of.columns)
     for tap in range(part.planes * part.result_1 * part.result_2):
-        row = tap * part.channels + unit.channel
-        epilogue(behind, sums_of(of, unit, tap), 0, row, unit.count, 1, unit.feature, columns)
+        row = tap * part.group_channels + unit.channel
+        sums = sums_of(of, unit, tap)
+        epilogue(behind, sums, unit.group, row, unit.count, 1, unit.column, columns)

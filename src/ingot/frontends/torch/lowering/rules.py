@@ -15,6 +15,7 @@ from ingot.frontends.torch.lowering import (
     assertions,
     attention,
     bits,
+    columns,
     complex_numbers,
     convolution,
     cumulative,
@@ -55,8 +56,8 @@ from ingot.frontends.torch.lowering.table import merged, with_copies
 _POINTWISE = (activation, arithmetic, bits, complex_numbers, elementwise, special)
 _FOLDS = (cumulative, reduction, softmax, sorting)
 _MOVES = (
-    diagonals, distinct, embedding_bag, indexing, jagged, masks, overlap_add, scatter, searching,
-    shaping, strides,
+    columns, diagonals, distinct, embedding_bag, indexing, jagged, masks, overlap_add, scatter,
+    searching, shaping, strides,
 )  # fmt: skip
 _NETWORKS = (
     adaptive_pooling, attention, convolution, fused_layers, grid_sampling, normalization, padding,

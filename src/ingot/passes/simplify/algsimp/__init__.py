@@ -3,7 +3,7 @@
 
 `rules` is the pass, with every rule in the order in which they are tried. The rules: `arithmetic`,
 `powers`, `lattice`, `comparisons`, `constants`, `conversions`; of shapes `reshapes`, `boxes`,
-`joins`; of folds `reductions`, `windows`. `helpers` are what their conditions ask.
+`gathers`, `joins`; of folds `reductions`, `windows`. `helpers` are what their conditions ask.
 
 Source of the algebra: xla/hlo/transforms/simplifiers/algebraic_simplifier.cc; the StableHLO
 specification for what holds on special values.
