@@ -5,7 +5,7 @@
 a kernel of the library (`cpu.library.parts.LibraryKernel`), where nothing is to be compiled, or one
 of the `plans`; `text` prints both. The strategies, by what they run:
 
-* contractions and convolutions: `drivers` of the library, or loops of their own (`contraction`);
+* `products` and `convolutions`: drivers of the library, or loops of their own (`contraction`);
 * `attention`;
 * loop kernels: `generic_kernels` of the library, or loops of their own, which `table` plans;
 * sorts of few elements (`sorting_network`), other `sorts` and selections, Fourier `transforms`.

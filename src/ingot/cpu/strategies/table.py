@@ -71,10 +71,10 @@ def _late(function: str) -> Callable[[Request], Plan | str]:
 
 
 STRATEGIES: tuple[Strategy, ...] = (
-    Strategy("filter gradient", (ConvolutionKernel,), _late("drivers.match_filter_gradient")),
-    Strategy("Winograd convolution", (ConvolutionKernel,), _late("drivers.match_winograd")),
-    Strategy("direct convolution", (ConvolutionKernel,), _late("drivers.match_direct")),
-    Strategy("product", (ContractionKernel,), _late("drivers.match_product")),
+    Strategy("filter gradient", (ConvolutionKernel,), _late("convolutions.match_filter_gradient")),
+    Strategy("Winograd convolution", (ConvolutionKernel,), _late("convolutions.match_winograd")),
+    Strategy("direct convolution", (ConvolutionKernel,), _late("convolutions.match_direct")),
+    Strategy("product", (ContractionKernel,), _late("products.match_product")),
     Strategy("contraction", (ContractionKernel,), _late("contraction.match_contraction")),
     Strategy("attention", (AttentionKernel,), _late("attention.match_attention")),
     Strategy("library reduction", (LoopKernel,), match_generic(generic_reduction)),

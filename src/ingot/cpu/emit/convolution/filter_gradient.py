@@ -212,3 +212,7 @@ def finish(of: Elements, unit: Unit) -> None:
     for tap in range(part.planes * part.result_1 * part.result_2):
         row = tap * part.channels + unit.channel
         epilogue(behind, sums_of(of, unit, tap), 0, row, unit.count, 1, unit.feature, columns)
+
+
+FUNCTIONS = {"units": units}
+"""The functions of the driver."""

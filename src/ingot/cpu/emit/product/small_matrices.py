@@ -66,3 +66,7 @@ def _emit(f: FunctionBuilder, of: Products, part: Value, matrices: Value) -> Non
 def multiply(of: Products, part: Part, matrices: Matrices) -> None:
     """Multiply two matrices."""
     ...
+
+
+FUNCTIONS = {"units": small_units}
+"""The functions of the driver."""
