@@ -433,6 +433,29 @@ def test_a_graph_that_rolls_what_has_no_such_rank(text):
         outer(*map(tf.constant, ROLLS[text]))
 
 
+NTH = {
+    "at least rank 1 but is rank 0": (5.0, 0),
+    "non-negative but is -1": ([5.0], -1),
+    "must have last dimension > n = 2": ([[0.1, 0.2], [0.3, 0.4]], 2),
+}
+
+
+@pytest.mark.parametrize("text", NTH)
+def test_a_graph_that_asks_for_an_element_that_no_row_has(text):
+    signature = [tf.TensorSpec(None, tf.float32), tf.TensorSpec([], tf.int32)]
+
+    @tf.function(jit_compile=True, input_signature=signature, autograph=False)
+    def found(x, n):
+        return raw.NthElement(input=x, n=n)
+
+    @tf.function(input_signature=signature, autograph=False)
+    def outer(x, n):
+        return found(x, n)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(text)):
+        outer(*map(tf.constant, NTH[text]))
+
+
 PARAMETERS_THAT_ARE_NO_LAST_SIZES = {
     "binomial": lambda s: tf.random.stateless_binomial([3], s, [5.0], [0.4]),
     "binomial of more rank": lambda s: tf.random.stateless_binomial([4], s, [[5.0, 3.0]], 0.4),
