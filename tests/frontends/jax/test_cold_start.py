@@ -87,6 +87,7 @@ UNUSED = (
     "cpu.strategies.common",
     "cpu.strategies.convolutions",
     "cpu.strategies.products",
+    "cpu.strategies.selections",
     "cpu.strategies.samples",
     "formats.hlo_text.parser",
     "formats.hlo_text.printer",

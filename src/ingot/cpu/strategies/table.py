@@ -86,7 +86,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy("sort by key", (SortKernel,), _late("sorts.match_sort")),
     Strategy("merge sort", (SortKernel,), _late("sorts.match_merge_sort")),
     Strategy("Fourier transform", (FftKernel,), _late("transforms.match_transform")),
-    Strategy("selection", (TopKKernel,), _late("sorts.match_selection")),
+    Strategy("selection", (TopKKernel,), _late("selections.match_selection")),
 )
 """In priority order. Drivers come before loops and contractions of a kernel's own, which take every
 kernel of their kind. A convolution that no driver takes runs as its general kernel. Winograd comes
