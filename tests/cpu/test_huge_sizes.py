@@ -50,6 +50,20 @@ def test_a_product_of_sizes_that_wraps_is_refused(size: int) -> None:
     assert program(*few).item() == 10
 
 
+def test_a_long_formula_of_a_size_is_shortened() -> None:
+    names = [f"?a_size_with_a_long_name_{number}" for number in range(12)]
+    given = "\n".join(f"p{n} = u8[{name}] parameter({n})" for n, name in enumerate(names))
+    program = _compiled(
+        f"{given} one = u8[] constant(1) "
+        f"ROOT x = u8[{','.join(names)}] broadcast(one), dimensions={{}}"
+    )
+    with pytest.raises(ResourceError) as caught:
+        program(*[np.zeros(64, np.uint8)] * len(names))
+    assert caught.value.diagnostic.code == "INGOT0402"
+    assert "characters ...]" in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
 def test_an_array_of_no_elements_may_have_a_large_size() -> None:
     program = _compiled("p = f32[?n,?m] parameter(0) ROOT r = f32[?n,?m] negate(p)")
     assert program(np.zeros((1 << 40, 0), np.float32)).shape == (1 << 40, 0)

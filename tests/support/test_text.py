@@ -3,7 +3,14 @@
 
 import pytest
 
-from ingot.support.text import did_you_mean, format_bytes, format_seconds, nearest
+from ingot.support.text import (
+    MOST_SHOWN,
+    did_you_mean,
+    format_bytes,
+    format_seconds,
+    nearest,
+    shortened,
+)
 
 
 def test_nearest_finds_a_misspelling_and_gives_up_on_nonsense():
@@ -35,3 +42,10 @@ def test_bytes(count, text):
 )
 def test_seconds(seconds, text):
     assert format_seconds(seconds) == text
+
+
+def test_a_long_formula_lacks_its_middle():
+    assert shortened("n * 4") == "n * 4"
+    assert shortened("a" * MOST_SHOWN) == "a" * MOST_SHOWN
+    found = shortened("a" * 100 + "b" * 1000 + "c" * 100)
+    assert found == "a" * 80 + " [... 1040 characters ...] " + "c" * 80

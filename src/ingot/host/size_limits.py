@@ -25,6 +25,7 @@ from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.values import Value
 from ingot.support.diagnostics import ResourceError
 from ingot.support.records import record
+from ingot.support.text import shortened
 
 MOST = 1 << 56
 """The largest size in bytes: 512 times the address space of a process."""
@@ -63,7 +64,7 @@ def size_limits(module: Module, others: Iterable[Dim], largest: str) -> tuple[Si
         if size not in found:
             message = (
                 f"a size of this program is too large; its largest buffer is {largest}; the "
-                f"size is {size}"
+                f"size is {shortened(str(size))}"
             )
             found[size] = _limit(size, message)
     return tuple(found.values())
@@ -87,7 +88,8 @@ def _instructions(module: Module) -> Iterator[Instruction]:
 def _too_large(instruction: Instruction, size: Dim) -> str:
     origin = instruction.metadata
     where = f" ({origin.location})" if origin.location is not None else ""
-    return f"%{instruction.name} = {instruction.shape}{where} is too large: {size} bytes"
+    shape, size_text = shortened(str(instruction.shape)), shortened(str(size))
+    return f"%{instruction.name} = {shape}{where} is too large: {size_text} bytes"
 
 
 def safe_bits(limits: Sequence[SizeLimit]) -> int:

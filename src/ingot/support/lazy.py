@@ -46,3 +46,13 @@ def function_at_home(home: str, name: str) -> Callable[..., Any]:
         return getattr(importlib.import_module(home), name)(*args, **kwargs)
 
     return call
+
+
+def value_at_home(home: str, name: str) -> Callable[[], Any]:
+    """Return a function that imports a module and returns what it calls `name`.
+
+    Args:
+        home: the module.
+        name: of a function that is not called, or of a table.
+    """
+    return lambda: getattr(importlib.import_module(home), name)

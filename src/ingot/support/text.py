@@ -15,6 +15,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MOST_SHOWN = 160
+"""Characters of a formula that a message shows: two lines of a terminal."""
+
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _SECOND_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
@@ -49,6 +52,15 @@ def format_bytes(count: float) -> str:
 def format_size(size: object) -> str:
     """Return a number of bytes with a binary unit, and a symbolic size as it is, in `B`."""
     return format_bytes(size) if isinstance(size, int) else f"{size} B"
+
+
+def shortened(text: str) -> str:
+    """Return a formula of a message, without its middle where it is long."""
+    left_out = len(text) - MOST_SHOWN
+    if left_out <= 0:
+        return text
+    half = MOST_SHOWN // 2
+    return f"{text[:half]} [... {left_out} characters ...] {text[-half:]}"
 
 
 def format_seconds(seconds: float) -> str:

@@ -7,7 +7,7 @@ addresses of its micro-kernels. The env of an epilogue follows it in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ingot.analysis.library import VECTORS
 from ingot.cpu.emit.template import Template
@@ -81,7 +81,10 @@ class Elements(Known):
 
 
 def driver_template(
-    name: str, parameters: tuple[str, ...], of: Known, **functions: Callable[..., None]
+    name: str,
+    parameters: tuple[str, ...],
+    of: Known,
+    functions: Callable[[], Mapping[str, Callable[..., None]]],
 ) -> Template:
     """Return the code of a driver: each of its native functions, as `{name}_{function}`.
 
@@ -89,12 +92,14 @@ def driver_template(
         name: the template's name.
         parameters: see `Template`.
         of: the first argument of the functions; env and the number of a chunk follow.
-        functions: the native functions.
+        functions: returns the native functions by name. It is called where their code is not on
+            disk, so that what defines them is imported there alone.
     """
 
     def define(module: ModuleBuilder) -> None:
         exported = [
-            exported_for(f"{name}_{symbol}", function, of) for symbol, function in functions.items()
+            exported_for(f"{name}_{symbol}", function, of)
+            for symbol, function in functions().items()
         ]
         Translation(module).add(*exported)
 

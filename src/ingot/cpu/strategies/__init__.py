@@ -5,10 +5,10 @@
 a kernel of the library (`cpu.library.parts.LibraryKernel`), where nothing is to be compiled, or one
 of the `plans`; `text` prints both. The strategies, by what they run:
 
-* contractions and convolutions: `drivers` of the library, or loops of their own (`contraction`);
+* `products` and `convolutions`: drivers of the library, or loops of their own (`contraction`);
 * `attention`;
 * loop kernels: `generic_kernels` of the library, or loops of their own, which `table` plans;
-* sorts of few elements (`sorting_network`), other `sorts` and selections, Fourier `transforms`.
+* sorts of few elements (`sorting_network`), other `sorts`, `selections`, Fourier `transforms`.
 
 `common` is the table of what `load_library` loads ahead, `samples` has loop kernels for it.
 """

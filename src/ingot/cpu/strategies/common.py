@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 
 from ingot.cpu.library.parts import LibraryPart
 from ingot.cpu.library.subroutines import common_subroutines, common_transposes
-from ingot.cpu.strategies.drivers import common_convolutions, common_products
+from ingot.cpu.strategies.convolutions import common_convolutions
 from ingot.cpu.strategies.generic_kernels import common_box_copies
+from ingot.cpu.strategies.products import common_products
 from ingot.cpu.strategies.samples import common_folds, common_generic_kernels
-from ingot.cpu.strategies.sorts import common_selections, common_sorts
+from ingot.cpu.strategies.selections import common_selections
+from ingot.cpu.strategies.sorts import common_sorts
 from ingot.cpu.strategies.transforms import common_transforms
 from ingot.llvm.target import TargetSpec
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.emit.loop.kernel import emit_loop_kernel
+from ingot.cpu.library.parts import LibraryKernel, library_part
 from ingot.kernel.contraction.epilogue import EpilogueSchedule, driver_epilogue
 from ingot.kernel.expr import walk
-from ingot.kernel.ir import ContractionKernel, Kernel, LoopKernel
+from ingot.kernel.ir import ContractionKernel, Kernel, LoopKernel, general_kernel
 from ingot.kernel.schedule.loop_schedule import Effort, LoopSchedule
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.machine_model import Vectors
@@ -124,6 +125,24 @@ def driver_code(kernel: ContractionKernel, target: TargetSpec, call: DriverCall)
         return call.with_code(module, symbol, kernel, epilogue, target)
 
     return DriverCode(kernel, KERNEL_WEIGHT, emit, PLAIN, call, epilogue)
+
+
+Driven = LibraryKernel | CodePlan
+"""The plan of a kernel that a driver of the library runs."""
+
+
+def driven(kernel: Kernel, target: TargetSpec, call: DriverCall) -> Driven:
+    """Return the plan of a driver's call.
+
+    If the sums are the result and operands begin with their buffers, nothing is compiled; else a
+    little code of the kernel's own is.
+    """
+    if call.needs_code:
+        general = general_kernel(kernel)
+        assert isinstance(general, ContractionKernel), "loop kernels have no code for a driver"
+        return driver_code(general, target, call)
+    parts = tuple(library_part(target, item) for item in dict.fromkeys(call.needed))
+    return LibraryKernel(call.without_code(), parts)
 
 
 def scheduled(

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strategies of sorts and selections in code of the library, of every size.
+"""Strategies of sorts in code of the library, of every size.
 
 The code of a sort depends on the key, its direction and the element types, or on the comparator and
-these; that of a selection (top-k) on the element type. Few elements are sorted by a network
-(`sorting_network`), which is asked before.
+these. Few elements are sorted by a network (`sorting_network`), which is asked before.
 
 Invariant: what depends on sizes is in env.
 """
@@ -12,23 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Phase
+from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel
 from ingot.cpu.emit.sort.keyed_row import FLAG_BYTES, PART_BYTES, KeyedSort, record_type
 from ingot.cpu.emit.sort.keyed_sort import keyed_phases, keyed_template
 from ingot.cpu.emit.sort.merge_sort import Compared
 from ingot.cpu.emit.sort.merged_rows import merge_code
 from ingot.cpu.emit.sort.quicksort import FUNCTIONS, Quicksort
-from ingot.cpu.emit.sort.selection_vectors import Selection
-from ingot.cpu.emit.sort.topk import BYTES, selection_template
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
 from ingot.cpu.strategies.request import Request
 from ingot.hlo import dim
 from ingot.hlo.dtype import F32, S32
 from ingot.kernel import expr as ex
-from ingot.kernel.ir import SortKernel, TopKKernel
+from ingot.kernel.ir import SortKernel
 from ingot.kernel.sort.keys import RecordKind, one_zero_one_nan, total_order
 from ingot.kernel.sort.sort import BLOCK, KeyedVariant, keyed_variant, schedule_sort
-from ingot.kernel.sort.topk import schedule_topk
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.target import TargetSpec
 
@@ -100,27 +96,3 @@ def _parts(target: TargetSpec, variant: KeyedVariant) -> Iterator[LibraryPart]:
     """Load the code of a variant, then what it calls."""
     yield library_part(target, keyed_template(variant, target))
     yield library_part(target, Quicksort(record_type(variant)).template(target))
-
-
-def match_selection(request: Request) -> LibraryKernel:
-    """Return how the library runs a selection."""
-    kernel = request.kernel_as(TopKKernel)
-    of = Selection(kernel.buffers[0].dtype, kernel.largest)
-    code = library_part(request.target, selection_template(of))
-    schedule = schedule_topk(kernel)
-    areas = schedule.chunks * schedule.parts
-    phases = (Phase(f"{code.name}_whole", schedule.chunks),)
-    if schedule.part:
-        phases = (Phase(f"{code.name}_part", areas), Phase(f"{code.name}_joined", schedule.chunks))
-    emitted = EmittedKernel(
-        phases,
-        len(kernel.buffers),
-        code.template.given(*schedule.parameters(kernel)),
-        areas * schedule.area * BYTES,
-    )
-    return LibraryKernel(emitted, (code,))
-
-
-def common_selections(target: TargetSpec) -> Iterator[LibraryPart]:
-    """Load what selections in f32 need."""
-    yield library_part(target, selection_template(Selection(F32, largest=True)))

@@ -71,10 +71,10 @@ def _late(function: str) -> Callable[[Request], Plan | str]:
 
 
 STRATEGIES: tuple[Strategy, ...] = (
-    Strategy("filter gradient", (ConvolutionKernel,), _late("drivers.match_filter_gradient")),
-    Strategy("Winograd convolution", (ConvolutionKernel,), _late("drivers.match_winograd")),
-    Strategy("direct convolution", (ConvolutionKernel,), _late("drivers.match_direct")),
-    Strategy("product", (ContractionKernel,), _late("drivers.match_product")),
+    Strategy("filter gradient", (ConvolutionKernel,), _late("convolutions.match_filter_gradient")),
+    Strategy("Winograd convolution", (ConvolutionKernel,), _late("convolutions.match_winograd")),
+    Strategy("direct convolution", (ConvolutionKernel,), _late("convolutions.match_direct")),
+    Strategy("product", (ContractionKernel,), _late("products.match_product")),
     Strategy("contraction", (ContractionKernel,), _late("contraction.match_contraction")),
     Strategy("attention", (AttentionKernel,), _late("attention.match_attention")),
     Strategy("library reduction", (LoopKernel,), match_generic(generic_reduction)),
@@ -86,7 +86,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy("sort by key", (SortKernel,), _late("sorts.match_sort")),
     Strategy("merge sort", (SortKernel,), _late("sorts.match_merge_sort")),
     Strategy("Fourier transform", (FftKernel,), _late("transforms.match_transform")),
-    Strategy("selection", (TopKKernel,), _late("sorts.match_selection")),
+    Strategy("selection", (TopKKernel,), _late("selections.match_selection")),
 )
 """In priority order. Drivers come before loops and contractions of a kernel's own, which take every
 kernel of their kind. A convolution that no driver takes runs as its general kernel. Winograd comes

@@ -14,7 +14,6 @@ from itertools import product
 from ingot.artifact.abi import SLOT_BYTES
 from ingot.cpu.emit.fft import fold_stage as folds
 from ingot.cpu.emit.fft import stages as drivers
-from ingot.cpu.emit.fft.steps import emit_step
 from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, Numbers, Phase, Slot
 from ingot.cpu.emit.template import Template
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part
@@ -49,7 +48,10 @@ from ingot.llvm.optimization import SHORT
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, F64, Type, vector
 from ingot.native.pointers import sizeof
+from ingot.support.lazy import function_at_home
 from ingot.support.records import record, replace
+
+_emit_step = function_at_home("ingot.cpu.emit.fft.steps", "emit_step")
 
 MAX_CHUNKS = 16
 """Chunks of a stage at most: each has tiles of its own."""
@@ -130,7 +132,7 @@ class _Steps:
         """
 
         def define(module: ModuleBuilder) -> None:
-            emit_step(module, self.symbol(code), code, self.type, self.target.has_fma)
+            _emit_step(module, self.symbol(code), code, self.type, self.target.has_fma)
 
         return library_part(self.target, Template(self.symbol(code), define))
 

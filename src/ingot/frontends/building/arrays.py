@@ -100,7 +100,12 @@ class ArrayBuilder(Builder):
         """Return a scalar constant, or the run-time value of a symbolic size."""
         if isinstance(value, Dim):
             return self.convert_to(self.size(value), element)
-        return self.constant(np.asarray(value).astype(element.numpy), element)
+        try:
+            found = np.asarray(value).astype(element.numpy)
+        except OverflowError:  # A product of sizes that is beyond every integer type.
+            message = f"{value} is not in the range of {element.name}"
+            raise UnsupportedError(message, code="INGOT0312") from None
+        return self.constant(found, element)
 
     def like(self, value: Any, shape: Shape) -> Instruction:
         """Return `value` in every element of an array of `shape`'s type and dimensions."""

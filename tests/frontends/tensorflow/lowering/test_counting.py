@@ -16,6 +16,8 @@ TABLE = np.array([[3, 0, 7, 3], [2, 2, 9, 1]], np.int64)
 VALUES = np.array([0.5, -1.0, 2.5, 7.0, -0.0, 5.0, np.inf, -np.inf, 4.999], np.float32)
 NAN = np.array([1.0, np.nan, -0.0, 2.0, np.nan, 1.0, np.inf], np.float32)
 SOME = np.array([np.nan, 0.0, 2.0], np.float32)
+EDGES = np.concatenate([[29, 42], np.linspace(29, 42, 24), np.linspace(29, 42, 400)])
+"""A range, and numbers at the edges of its bins."""
 
 
 def dense(size, binary=False, weights=None):
@@ -111,6 +113,20 @@ CASES = {
     "histogram_long": (histogram(tf.float64, tf.int64, 4), [VALUES]),
     "histogram_integers": (histogram(tf.int32), [np.array([[3, -7, 99], [0, 5, 4]], np.int32)]),
     "histogram_empty": (histogram(), [VALUES[:0]]),
+    **{
+        f"histogram_edges_{kind.name}": (
+            lambda x: tf.histogram_fixed_width(x, x[:2], 23), [EDGES.astype(kind.as_numpy_dtype)]
+        )
+        for kind in (tf.float32, tf.float64, tf.int32, tf.int64)
+    },
+    "histogram_widest": (
+        lambda x: tf.histogram_fixed_width(x, x[:2], 7),
+        [np.array([-3e38, 3e38, 0, 100, -1e38, 2e38], np.float32)],
+    ),
+    "histogram_widest_integers": (
+        lambda x: tf.histogram_fixed_width(x, x[:2], 7),
+        [np.array([-(2**31), 2**31 - 1, 0, 5, -7, 2**30], np.int32)],
+    ),
     "difference": (lambda x, y: RAW.ListDiff(x=x, y=y), [COUNTED, COUNTED[[0, 6]]]),
     "difference_floats": (lambda x, y: RAW.ListDiff(x=x, y=y, out_idx=tf.int64), [NAN, SOME]),
     "difference_of_none": (lambda x, y: RAW.ListDiff(x=x, y=y), [NAN[:0], SOME]),

@@ -352,6 +352,110 @@ def test_same_numbers(name):
     assert_same(run(program, True), run(program, None))
 
 
+POOL = {"ksize": [1, 1, 1, 3], "strides": [1, 1, 1, 3], "padding": "SAME"}
+
+
+def test_argmax_pools_look_at_each_channel_alone_as_tensorflows_kernel():
+    def program(jit):
+        @tf.function(jit_compile=jit)
+        def f(x):
+            greatest, where = raw.MaxPoolWithArgmax(input=x * 2.0, **POOL)
+            return greatest + 1.0, where * 2, tf.reduce_sum(greatest)
+
+        return f(tf.constant([[[[5.0, 4.0, 1.0], [2.0, 3.0, 0.0]]]]))
+
+    assert_same(run(program, True), run(program, None))
+
+
+FULL = 1 << 62
+SEQUENCE = {
+    "row_pooling_sequence": np.zeros([5], np.int64),
+    "col_pooling_sequence": np.zeros([5], np.int64),
+}
+ROWS = np.ones([1, 7, 13, 1], np.float32)
+IN_TENSORFLOWS_WORDS = {
+    "numbers beyond s64": lambda: tf.random.normal([FULL, 8]),
+    "gamma numbers beyond s64": lambda: raw.RandomGamma(shape=[FULL, 3], alpha=[1.0, 2.0]),
+    "a pool of the batch": lambda: raw.FractionalMaxPool(
+        value=tf.ones([4, 8, 8, 2]), pooling_ratio=[1.5, 1.0, 1.0, 1.0]
+    ),
+    "a pool of the channels": lambda: raw.FractionalAvgPool(
+        value=tf.ones([4, 8, 8, 2]), pooling_ratio=[1.0, 1.5, 1.0, 1.5]
+    ),
+    "a sequence of other windows": lambda: raw.FractionalMaxPoolGrad(
+        orig_input=ROWS, orig_output=ROWS, out_backprop=ROWS, **SEQUENCE
+    ),
+    "a sequence of other averages": lambda: raw.FractionalAvgPoolGrad(
+        orig_input_tensor_shape=[1, 7, 13, 1], out_backprop=ROWS, **SEQUENCE
+    ),
+    "formats of dimensions": lambda: raw.DataFormatDimMap(
+        x=[0, 1], src_format="1234", dst_format="5321"
+    ),
+    "formats of sizes": lambda: raw.DataFormatVecPermute(
+        x=[0, 1, 2, 3], src_format="1234", dst_format="5321"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_TENSORFLOWS_WORDS)
+def test_errors_are_tensorflows(name):
+    with pytest.raises(tf.errors.OpError) as wanted:
+        IN_TENSORFLOWS_WORDS[name]()
+    compiled = tf.function(IN_TENSORFLOWS_WORDS[name], jit_compile=True, autograph=False)
+    with pytest.raises(type(wanted.value)) as caught:
+        compiled()
+    said = wanted.value.message.rpartition("}} ")[2].partition(" [Op:")[0]
+    assert said in str(caught.value)
+
+
+ROLLS = {
+    "input must be 1-D": (3, 1, 0),
+    "shift must be a scalar or a 1-D vector. Found: [1,1]": ([1, 2, 3], [[1]], 0),
+    "axis must be a scalar or a 1-D vector. Found: [1,1]": ([1, 2, 3], 1, [[0]]),
+    "shift and axis must have the same size": ([1, 2, 3], [1, 2], [0]),
+}
+
+
+@pytest.mark.parametrize("text", ROLLS)
+def test_a_graph_that_rolls_what_has_no_such_rank(text):
+    """In a graph no eager call adds TensorFlow's words: they are the compiler's own."""
+    signature = [tf.TensorSpec(None, tf.int32)] * 3
+
+    @tf.function(jit_compile=True, input_signature=signature, autograph=False)
+    def roll(x, shift, axis):
+        return raw.Roll(input=x, shift=shift, axis=axis)
+
+    @tf.function(input_signature=signature, autograph=False)
+    def outer(x, shift, axis):
+        return roll(x, shift, axis)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(text)):
+        outer(*map(tf.constant, ROLLS[text]))
+
+
+NTH = {
+    "at least rank 1 but is rank 0": (5.0, 0),
+    "non-negative but is -1": ([5.0], -1),
+    "must have last dimension > n = 2": ([[0.1, 0.2], [0.3, 0.4]], 2),
+}
+
+
+@pytest.mark.parametrize("text", NTH)
+def test_a_graph_that_asks_for_an_element_that_no_row_has(text):
+    signature = [tf.TensorSpec(None, tf.float32), tf.TensorSpec([], tf.int32)]
+
+    @tf.function(jit_compile=True, input_signature=signature, autograph=False)
+    def found(x, n):
+        return raw.NthElement(input=x, n=n)
+
+    @tf.function(input_signature=signature, autograph=False)
+    def outer(x, n):
+        return found(x, n)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(text)):
+        outer(*map(tf.constant, NTH[text]))
+
+
 PARAMETERS_THAT_ARE_NO_LAST_SIZES = {
     "binomial": lambda s: tf.random.stateless_binomial([3], s, [5.0], [0.4]),
     "binomial of more rank": lambda s: tf.random.stateless_binomial([4], s, [[5.0, 3.0]], 0.4),

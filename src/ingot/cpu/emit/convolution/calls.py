@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ingot.cpu.emit.contraction.microkernel import MicroKernel, on_panels, shared
 from ingot.cpu.emit.contraction.packing import cell_type
-from ingot.cpu.emit.convolution import direct, filter_gradient, winograd
 from ingot.cpu.emit.driver_records import Elements, driver_template
 from ingot.cpu.emit.drivers import DriverCall, DriverPart
 from ingot.cpu.emit.kernel_abi import Phase
@@ -16,7 +18,14 @@ from ingot.kernel.convolution.direct import Direct, DirectPart
 from ingot.kernel.convolution.filter_gradient import FilterGradient
 from ingot.kernel.convolution.winograd import Winograd
 from ingot.kernel.ir import PlainConvolution
+from ingot.support.lazy import value_at_home
 from ingot.support.records import replace
+
+
+def _functions(module: str) -> Callable[[], Any]:
+    """Return how the native functions of a module of this package are found."""
+    return value_at_home(f"ingot.cpu.emit.convolution.{module}", "FUNCTIONS")
+
 
 # ---- direct convolutions
 
@@ -43,7 +52,7 @@ def direct_template(element: DType, panel: tuple[int, int]) -> Template:
     vectors, lanes = panel
     of = Elements(cell_type(element), lanes, vectors)
     name = f"direct_{element.name}x{lanes}x{vectors}"
-    return driver_template(name, DirectPart.NAMES, of, taps=direct.taps, units=direct.units)
+    return driver_template(name, DirectPart.NAMES, of, _functions("direct"))
 
 
 def direct_call(given: PlainConvolution, result: int | None, plan: Direct) -> DriverCall:
@@ -84,7 +93,7 @@ def filter_gradient_template(element: DType, panel: tuple[int, int]) -> Template
     vectors, lanes = panel
     of = Elements(cell_type(element), lanes, vectors)
     name = f"filter_gradient_{element.name}x{lanes}x{vectors}"
-    return driver_template(name, FilterGradient.NAMES, of, units=filter_gradient.units)
+    return driver_template(name, FilterGradient.NAMES, of, _functions("filter_gradient"))
 
 
 def filter_gradient_call(
@@ -111,7 +120,7 @@ def filter_gradient_call(
 def winograd_template(element: DType, lanes: int) -> Template:
     """Return the driver of an element type: the functions `{name}_taps` and `{name}_units`."""
     of, name = Elements(cell_type(element), lanes), f"winograd_{element.name}x{lanes}"
-    return driver_template(name, Winograd.NAMES, of, taps=winograd.taps, units=winograd.units)
+    return driver_template(name, Winograd.NAMES, of, _functions("winograd"))
 
 
 def winograd_call(given: PlainConvolution, result: int | None, plan: Winograd) -> DriverCall:

@@ -346,3 +346,7 @@ def set_operands(of: Elements, unit: Unit) -> None:
         unit.result = unit.rows
         unit.result_line = unit.rows_line
         unit.result_row = part.n_block
+
+
+FUNCTIONS = {"taps": taps, "units": units}
+"""The functions of the driver."""

@@ -220,3 +220,7 @@ def finish(of: Elements, unit: Unit) -> None:
         row = tap * part.group_channels + unit.channel
         sums = sums_of(of, unit, tap)
         epilogue(behind, sums, unit.group, row, unit.count, 1, unit.column, columns)
+
+
+FUNCTIONS = {"units": units}
+"""The functions of the driver."""

@@ -353,3 +353,7 @@ def first_line(part: Part, row: i64) -> i64:
 def has_second_line(part: Part, row: i64) -> bool:
     """Return whether a row of tiles has two lines of results."""
     return row % part.tiles_down * RESULTS + 1 < part.result_height
+
+
+FUNCTIONS = {"taps": taps, "units": units}
+"""The functions of the driver."""

@@ -9,21 +9,19 @@ from __future__ import annotations
 from ingot.cpu.emit.driver_records import driver_template
 from ingot.cpu.emit.drivers import DriverCall, DriverPart
 from ingot.cpu.emit.kernel_abi import Phase
-from ingot.cpu.emit.product.driver import units
-from ingot.cpu.emit.product.packed_ahead import packing
 from ingot.cpu.emit.product.parts import Products, micro_kernel
-from ingot.cpu.emit.product.small_matrices import small_units
 from ingot.cpu.emit.template import Template, template_of
 from ingot.kernel.product.product import Product
 from ingot.kernel.product.variant import ProductVariant
+from ingot.support.lazy import value_at_home
 
 
 def product_template(variant: ProductVariant) -> Template:
     """Return the driver of a variant: the function `{name}_units`, and one that packs ahead."""
-    functions = {"units": small_units if variant.rows else units}
-    if variant.ahead:
-        functions["packing"] = packing
-    return driver_template(f"product_{variant.name}", Product.NAMES, Products(variant), **functions)
+    module = "small_matrices" if variant.rows else "driver"
+    table = "FUNCTIONS_AHEAD" if variant.ahead else "FUNCTIONS"
+    functions = value_at_home(f"ingot.cpu.emit.product.{module}", table)
+    return driver_template(f"product_{variant.name}", Product.NAMES, Products(variant), functions)
 
 
 def product_call(plan: Product) -> DriverCall:

@@ -18,7 +18,7 @@ Invariant: a unit writes its own elements of the result and nothing else.
 from __future__ import annotations
 
 from ingot.cpu.emit.driver_records import DriverStart, first_row
-from ingot.cpu.emit.product.packed_ahead import multiply_packed, row_blocks_at
+from ingot.cpu.emit.product.packed_ahead import multiply_packed, packing, row_blocks_at
 from ingot.cpu.emit.product.packing import pack_columns, pack_rows
 from ingot.cpu.emit.product.parts import Block, Part, Products, Unit
 from ingot.cpu.emit.product.register_blocks import (
@@ -169,3 +169,8 @@ def column_of(of: Products, part: Part, rhs: Pointer, column: i64) -> Pointer:
     if of.is_transposed:
         return rhs + column * part.rhs_step * of.rhs_bytes
     return rhs + column * of.rhs_bytes
+
+
+FUNCTIONS = {"units": units}
+FUNCTIONS_AHEAD = {"units": units, "packing": packing}
+"""The functions of the driver, and of one that packs before its units."""

@@ -62,3 +62,7 @@ def multiply(f: FunctionBuilder, of: Products, part: Value, matrices: Value) -> 
     a, b, c = (Matrices.c_layout.load(f, matrices, name) for name in Matrices.c_layout.names)
     depth = variant.depth or number("k")
     Block(spec, f, (a, b, c), (depth, f.const(lt.I1, 0), number("n")), strides).emit()
+
+
+FUNCTIONS = {"units": small_units}
+"""The functions of the driver."""

@@ -231,7 +231,7 @@ FUNCTIONS = {
 def keyed_template(variant: KeyedVariant, target: TargetSpec) -> Template:
     """Return the code of a variant."""
     of = KeyedSort.of(variant, target)
-    return driver_template(f"sort_{variant.name}", Numbers.c_layout.names, of, **FUNCTIONS)
+    return driver_template(f"sort_{variant.name}", Numbers.c_layout.names, of, lambda: FUNCTIONS)
 
 
 def keyed_phases(name: str, schedule: SortSchedule) -> tuple[Phase, ...]:

@@ -196,11 +196,11 @@ def merge_code(of: Compared, schedule: SortSchedule) -> Iterator[tuple[Template,
     if schedule.whole_chunks != 0 or schedule.part_chunks == 0:
         name = f"merge_sort_rows_{of.name}"
         phases = [Phase(f"{name}_whole", schedule.whole_chunks)]
-        yield driver_template(name, parameters, of, **ROWS), phases
+        yield driver_template(name, parameters, of, lambda: ROWS), phases
     if schedule.part_chunks != 0:
         name = f"merge_sort_parts_{of.name}"
         chunks = [schedule.part_chunks, *map(schedule.merge_chunks, range(LEVELS))]
         phases = [
             Phase(f"{name}_{each}", n) for each, n in zip(PARTS, chunks, strict=True) if n != 0
         ]
-        yield driver_template(name, parameters, of, **PARTS), phases
+        yield driver_template(name, parameters, of, lambda: PARTS), phases

@@ -206,8 +206,10 @@ def write(of: Selection, env: Start, where: i64, candidate: i64) -> None:
 
 # ---- the template
 
+FUNCTIONS = {"whole": whole, "part": part, "joined": joined}
+
 
 def selection_template(of: Selection) -> Template:
     """Return the code of a variant: over whole rows, over parts of rows, over the parts' best."""
     names = SelectionNumbers.c_layout.names
-    return driver_template(f"select_{of.name}", names, of, whole=whole, part=part, joined=joined)
+    return driver_template(f"select_{of.name}", names, of, lambda: FUNCTIONS)

@@ -192,9 +192,11 @@ def _histogram(op: Op) -> Value:
         emit_assertion(b, numbers, "Histogram values must not contain NaN")
     number = b.scalar(count, F64)
     emit_assertion(b, b.compared("GT", number, 0), "nbins should be a positive number")
-    step = b.divide(b.convert_to(b.subtract(high, low), F64), number)
+    values, low, high = (b.convert_to(item, F64) for item in (values, low, high))
+    # The difference of the quotients, as in TensorFlow 2.21, is finite for every range.
+    step = b.subtract(b.divide(high, number), b.divide(low, number))
     start = b.spread(low, values.shape.dims)
-    above = b.convert_to(b.subtract(b.maximum(values, start), start), F64)
+    above = b.subtract(b.maximum(values, start), start)
     last = b.spread(b.binary("add", number, -1), values.shape.dims)
     bin = b.minimum(b.divide(above, b.spread(step, values.shape.dims)), last)
     return _counted(op, count, b.convert_to(bin, S32))

@@ -164,6 +164,8 @@ def _drawn(op: Op) -> tuple[_Grid, list[Instruction]]:
     """Return the windows of operand 0, and both sequences."""
     b = op.b
     ratios = [float(ratio) for ratio in op.attribute("pooling_ratio")]
+    if (ratios[0], ratios[3]) != (1.0, 1.0):
+        raise op.error(f"pooling ratios {ratios} pool the batch or the channels")
     sizes = [op.fixed(op.dims(0)[axis], "size of the image") for axis in (1, 2)]
     windows = [math.floor(size / ratio) for size, ratio in zip(sizes, ratios[1:3], strict=True)]
     if 0 in windows:
@@ -176,6 +178,22 @@ def _drawn(op: Op) -> tuple[_Grid, list[Instruction]]:
     states = (first, replace(first, low=low, high=high))
     found = [_sequence(op, *each) for each in zip(states, sizes, windows, strict=True)]
     return _grid(op, found, sizes), found
+
+
+def _given(op: Op, gradient: int, sizes: list[int]) -> _Grid:
+    """Return the windows that the last two operands say.
+
+    Args:
+        op: the node of a pool's gradient.
+        gradient: number of the operand that holds a gradient of each window.
+        sizes: rows and columns of the image.
+    """
+    starts = op.tensors(gradient + 1)
+    for axis, start in enumerate(starts, 1):
+        windows = op.dims(gradient)[axis]
+        if len(start.shape.dims) != 1 or start.shape.dims[0] != windows + 1:
+            raise op.error(f"the sequence {start.shape} is not of {windows} windows and their end")
+    return _grid(op, starts, sizes)
 
 
 def _grid(op: Op, starts: list[Instruction], sizes: list[int]) -> _Grid:
@@ -215,7 +233,7 @@ def _max_pool_gradient(op: Op) -> Value:
     """A window's gradient goes to its greatest number's first pixel; to NaN's, if it begins so."""
     b, image = op.b, op.tensor(0)
     sizes = [op.fixed(op.dims(0)[axis], "size of the image") for axis in (1, 2)]
-    grid = _grid(op, op.tensors(3), sizes)
+    grid = _given(op, 2, sizes)
     greatest: Instruction | None = None
     where_greatest: Instruction | None = None
     for part, where, inside in grid.tapped(image):
@@ -234,7 +252,7 @@ def _average_pool_gradient(op: Op) -> Value:
     """Take the image's shape, the gradient, both sequences."""
     b, gradient = op.b, op.tensor(1)
     sizes = [op.fixed(size, "size of the image") for size in op.sizes(0, "shape")[1:3]]
-    grid = _grid(op, op.tensors(2), sizes)
+    grid = _given(op, 1, sizes)
     return grid.returned(b.divide(gradient, grid.counts(gradient.shape)))
 
 

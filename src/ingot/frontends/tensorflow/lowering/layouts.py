@@ -79,10 +79,20 @@ def _mirror_pad_gradient(op: Op) -> Value:
     return gradient
 
 
-def _format_dimensions(op: Op) -> list[int]:
-    """Return, for each dimension of the source format, where it is in the target format."""
+def _formats(op: Op) -> tuple[str, str]:
+    """Return the source format and the target format."""
     source = str(op.attribute("src_format", "NHWC"))
     target = str(op.attribute("dst_format", "NCHW"))
+    if sorted(source) != sorted(target):
+        raise op.mistake(
+            f"Destination and source format must determine a permutation, got {source} and {target}"
+        )
+    return source, target
+
+
+def _format_dimensions(op: Op) -> list[int]:
+    """Return, for each dimension of the source format, where it is in the target format."""
+    source, target = _formats(op)
     return [target.index(letter) for letter in source]
 
 
@@ -101,8 +111,7 @@ def _dim_map(op: Op) -> Value:
 
 def _vec_permute(op: Op) -> Value:
     """Permute the rows of a vector (or of pairs) from one data format to the other."""
-    source = str(op.attribute("src_format", "NHWC"))
-    target = str(op.attribute("dst_format", "NCHW"))
+    source, target = _formats(op)
     x = op.tensor(0)
     if x.shape.dims[0] == len(source) - 2:
         source = "".join(letter for letter in source if letter not in "NC")

@@ -166,7 +166,10 @@ def _max_pool_with_argmax(op: Op) -> tuple[Value, ...]:
     numbered = dims if op.attribute("include_batch_in_index", False) else (1, *dims[1:])
     count = dim_math.product(numbered)
     index = b.reshape_to(b.iota_of(S64, (count,), 0), numbered)
-    window = _Pool.of(op, dims).checked(op, dims)
+    pool = _Pool.of(op, dims)
+    if len(dims) - 1 in pool.axes:
+        raise op.error("TensorFlow's kernel looks at each channel alone, whatever the window says")
+    window = pool.checked(op, dims)
     values, indices = at_greatest(op.b, x, b.spread(index, dims), -1, window)
     return values, b.convert_to(indices, op.result(1))
 

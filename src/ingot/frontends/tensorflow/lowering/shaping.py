@@ -350,7 +350,21 @@ def _reversed(op: Op, axes: tuple[int, ...]) -> Value:
     return op.b.reverse(op.tensor(0), dimensions=axes) if axes else op.tensor(0)
 
 
+def _check_roll(op: Op) -> None:
+    """Refuse what TensorFlow's kernel refuses, in its words."""
+    if not op.rank(0):
+        raise op.mistake("input must be 1-D or higher")
+    for number, name in ((1, "shift"), (2, "axis")):
+        if op.rank(number) > 1:
+            found = ",".join(map(str, op.dims(number)))
+            raise op.mistake(f"{name} must be a scalar or a 1-D vector. Found: [{found}]")
+    shifts, axes = (dim_math.product(op.dims(number)) for number in (1, 2))
+    if isinstance(shifts, int) and isinstance(axes, int) and shifts != axes:
+        raise op.mistake("shift and axis must have the same size")
+
+
 def _roll(op: Op) -> Value:
+    _check_roll(op)
     operand, axes = op.tensor(0), op.axes(2, op.rank(0))
     known = op.known(1)
     if known is None or known.dtype == object:

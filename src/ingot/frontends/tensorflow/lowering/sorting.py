@@ -59,10 +59,14 @@ def _nth_element(op: Op) -> Value:
     """The n-th smallest element of each row; with `reverse` the n-th greatest."""
     b, x = op.b, op.tensor(0)
     axis = x.shape.rank - 1
+    if axis < 0:
+        raise op.mistake("Shape must be at least rank 1 but is rank 0")
     n = op.integer(1, "n")
     size = x.shape.dims[axis]
-    if isinstance(size, int) and not 0 <= n < size:
-        raise op.error(f"element {n} of rows of {size}")
+    if n < 0:
+        raise op.mistake(f"n must be non-negative but is {n}")
+    if isinstance(size, int) and n >= size:
+        raise op.mistake(f"Input must have last dimension > n = {n} but is {size}")
     ordered = sort_by_first(b, (x,), axis, descending=bool(op.attribute("reverse", False)))
     found = b.sliced(ordered, axis, n, n + 1)
     return b.emit("reshape", found, shape=x.shape.with_dims(x.shape.dims[:-1]))
