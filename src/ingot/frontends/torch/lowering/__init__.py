@@ -16,6 +16,7 @@ The other files, those that import others first:
 * `attention`: scaled dot-product attention and its gradient, as products around a softmax;
 * `bits`: ops on bits: of integers (shifts, logic), and of floats (signs, exponents, kinds of
   values);
+* `columns`: col2im, the gradient of im2col: the elements of all windows are added at their places;
 * `complex_numbers`: parts, conjugates, angles;
 * `convolution`: convolutions of one to three dimensions, transposed ones, and their gradients;
 * `cumulative`: running sums, products, extremes and log-sum-exps along a dimension;
