@@ -9,11 +9,17 @@ An i1 is never loaded or stored: predicates live in memory as i8.
 from __future__ import annotations
 
 from ingot.llvm.arithmetic import Arithmetic
-from ingot.llvm.types import I1, I8, I64, I128, PTR, VOID, Type, struct, vector
+from ingot.llvm.types import I1, I8, I32, I64, I128, PTR, VOID, Type, struct, vector
 from ingot.llvm.values import Value, const, known_lanes, undef, zero
 from ingot.support.diagnostics import InternalError
 
 _ANY_SCALAR = "integer float pointer"
+
+TO_L1, TO_L2 = 3, 2
+"""Caches that a line is fetched into."""
+
+_DATA_CACHE = 1
+"""The cache of data, not of instructions."""
 
 
 class Memory(Arithmetic):
@@ -304,6 +310,11 @@ class Memory(Arithmetic):
         fits = type.kind in kinds.split() and type is not I1 and types == (type,) * len(types)
         if pointer.type.kind != "pointer" or not fits:
             raise self.ill_typed(f"atomic {what} of {types} at", pointer)
+
+    def prefetch(self, address: Value, *, for_writing: bool = False, to: int = TO_L1) -> None:
+        """Fetch a line of memory into the L1 cache, or the one that `to` says."""
+        how = [const(I32, number) for number in (int(for_writing), to, _DATA_CACHE)]
+        self.intrinsic("llvm.prefetch", VOID, [address, *how])
 
     def memcpy(self, target: Value, source: Value, size: Value | int) -> None:
         """Copy `size` bytes between regions that do not overlap (a call to memcpy if large)."""

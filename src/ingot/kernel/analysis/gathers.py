@@ -233,3 +233,27 @@ def large_buffers(kernel: LoopKernel) -> frozenset[int]:
 
 def _is_large(buffer: Buffer) -> bool:
     return isinstance(buffer.size, int) and buffer.size * buffer.dtype.bits // 8 > LARGE_BYTES
+
+
+def rows_fetched(kernel: LoopKernel, axis: Axis) -> tuple[Expr, ...]:
+    """Return the loads of whole rows of large buffers, which run-time values choose.
+
+    Lanes run along `axis`, the last of the grid; the values vary with the axis before it. Only
+    reading is reordered, so nothing that is stored may change the values.
+    """
+    if kernel.serial or len(kernel.grid) < 2 or kernel.grid[-1] != axis:
+        return ()
+    row, large = kernel.grid[-2].name, large_buffers(kernel)
+    names = {each.name for each in kernel.grid}
+    return tuple(
+        load
+        for load in walk(kernel.exprs)
+        if load.op == "load"
+        and load.args
+        and not load.payload.masked
+        and load.payload.buffer in large
+        and load.axes <= names
+        and coefficient(load.payload.index, axis.name) == 1
+        and not any(axis.name in arg.axes for arg in load.args)
+        and any(row in arg.axes for arg in load.args)
+    )

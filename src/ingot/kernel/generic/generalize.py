@@ -146,8 +146,8 @@ def _words(strategy: Strategy) -> list[str]:
             return ["overlaps"] * overlaps
         case JoinedRows():
             return ["rows"]
-        case InLanes(copies=copies):
-            return ["copies"] * copies
+        case InLanes(copies=copies, fetched=fetched):
+            return ["copies"] * copies + ["fetched"] * bool(fetched)
         case Pieces() | GatheredRows() | RowNest():
             return []
 
@@ -208,6 +208,8 @@ def _general_schedule(
         strategy = replace(strategy, loads=sizes.exprs(strategy.loads))
     if isinstance(strategy, LaneBlocks):
         strategy = replace(strategy, ahead=sizes.ahead(strategy.ahead))
+    if isinstance(strategy, InLanes):
+        strategy = replace(strategy, fetched=sizes.exprs(strategy.fetched))
     return replace(
         own,
         vector_axis=vector_axis,

@@ -24,6 +24,7 @@ from ingot.kernel.analysis.gathers import (
     gathers,
     lanes_of_short_row,
     large_buffers,
+    rows_fetched,
 )
 from ingot.kernel.analysis.lane_counts import (
     LANE_BITS,
@@ -269,7 +270,7 @@ def _match_lanes(request: LoopRequest) -> LoopSchedule:
         effort = Effort.MEMORY_BOUND
     elif effort is Effort.FULL and request.has_whole_registers:
         effort = Effort.LATENCY_BOUND if is_latency_bound(kernel, request.used_vectors) else effort
-    return _in_lanes(request, InLanes(copies), effort)
+    return _in_lanes(request, InLanes(copies, rows_fetched(kernel, axis)), effort)
 
 
 def _in_lanes(

@@ -45,11 +45,14 @@ class InLanes(LaneBlocks):
     Attributes:
         copies: whether all that is done along the vector axis is to copy long runs
             (`piece_loops.is_copied`).
+        fetched: loads of rows that are fetched some rows before they are read
+            (`analysis.gathers.rows_fetched`).
     """
 
     name = "lanes"
 
     copies: bool = False
+    fetched: tuple[Expr, ...] = ()
 
 
 @record

@@ -25,6 +25,7 @@ from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.loop_schedule import (
     GatheredRows,
+    InLanes,
     JoinedRows,
     LoopSchedule,
     Pieces,
@@ -86,6 +87,8 @@ def _loads(schedule: LoopSchedule) -> Iterator[Expr]:
     strategy = schedule.strategy
     if isinstance(strategy, SquareTiles | TransposedRows):
         yield from strategy.loads
+    if isinstance(strategy, InLanes):
+        yield from strategy.fetched
     yield from (item.load for item in chain(*schedule.ahead.of_passes))
 
 

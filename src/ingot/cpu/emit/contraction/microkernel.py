@@ -28,6 +28,7 @@ from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.index import Condition, Index
 from ingot.llvm.machine_model import LINE_BYTES
+from ingot.llvm.memory import TO_L1, TO_L2
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 from ingot.support.records import record, replace
@@ -36,9 +37,6 @@ UNROLLED = 4
 """Steps along k that the loop makes at once where A is dense along k: its addresses go on once for
 all of them. Products of 250 to 500 rows took 8 to 10 % less on a core that two threads share. For
 pairs, which take more instructions, it made s8 products 6 % slower."""
-
-TO_L1, TO_L2, DATA_CACHE = 3, 2, 1
-"""Arguments of `llvm.prefetch`, behind whether the line is written."""
 
 MOST_SHARED = 256
 """Micro-kernels of the library that a process remembers."""
@@ -218,14 +216,6 @@ def on_panels(spec: MicroKernel, columns: int) -> MicroKernel:
     return replace(spec, b_step=columns, mask_loads=False)
 
 
-def fetch(
-    f: FunctionBuilder, address: Value, *, for_writing: bool = False, near: int = TO_L1
-) -> None:
-    """Emit the prefetch of a line of memory into the L1 cache, or the one that `near` says."""
-    how = [f.const(lt.I32, number) for number in (int(for_writing), near, DATA_CACHE)]
-    f.intrinsic("llvm.prefetch", lt.VOID, [address, *how])
-
-
 GROUP = 4
 """Rows of A that are addressed from one carried address, where their step is not known: if the
 first row of each is embedded, which takes an address without an index, `EMBEDDING_ROWS` are."""
@@ -403,7 +393,7 @@ class Block:
         self._fetch_ahead(b_row)
         if spec.block.fetches_next:
             block = f.imul(self.depth, self.strides["a_step"])
-            fetch(f, f.gep(starts[0], block, spec.element), near=TO_L2)
+            f.prefetch(f.gep(starts[0], block, spec.element), to=TO_L2)
         after = [f.gep(start, self.strides["a_step"], spec.element) for start in starts]
         return [f.gep(b_row, self.strides["b_step"], spec.element), *after, *panel, *found]
 
@@ -426,7 +416,7 @@ class Block:
         f, spec = self.f, self.spec
         near = TO_L2 if spec.block.is_far else TO_L1
         for offset in range(0, self.vectors * spec.lanes * spec.element.bytes, LINE_BYTES):
-            fetch(f, f.gep(row, offset, lt.I8), for_writing=for_writing, near=near)
+            f.prefetch(f.gep(row, offset, lt.I8), for_writing=for_writing, to=near)
 
     def _b_vectors(self, row: Value) -> list[Value]:
         """Return a row as vectors, masked as B is."""

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingot.cpu.emit.contraction import microkernel
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.machine_model import LINE_BYTES
+from ingot.llvm.memory import TO_L2
 from ingot.llvm.values import Value
 from ingot.native.functions import Vectors, exported, inlined, native
 from ingot.native.module import Translation
@@ -186,7 +186,7 @@ def fetch(start: Pointer, size: i64) -> None:
 def fetch_line(f: FunctionBuilder, address: Value) -> None:
     """Bring a line to the L2 cache."""
     # A burst into the L1 cache would take its line buffers.
-    microkernel.fetch(f, address, near=microkernel.TO_L2)
+    f.prefetch(address, to=TO_L2)
 
 
 def stage_symbol(number: int) -> str:

@@ -20,7 +20,6 @@ place, it multiplies in 0.9 of the time (AVX2, one thread, 2026-11-28).
 
 from __future__ import annotations
 
-from ingot.cpu.emit.contraction.microkernel import fetch
 from ingot.cpu.emit.contraction.packing import Packer, Panels, Span
 from ingot.cpu.emit.product.parts import Part, Products, Unit
 from ingot.cpu.emit.product.word_packing import WordPacker, emit_corrections
@@ -196,5 +195,5 @@ def pack_line(f: FunctionBuilder, of: Products, target: Value, source: Value, ro
     packer.vectors(rows, of.variant.lanes, at)
 
 
-fetch_line = Vectors[[Pointer], None](fetch)
+fetch_line = Vectors[[Pointer], None](FunctionBuilder.prefetch)
 """Fetches a line of memory into the L1 cache."""

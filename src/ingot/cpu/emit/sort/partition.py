@@ -80,9 +80,7 @@ class _Partition:
         held = [records.load(records.at(self.data, each), lanes) for each in indices]
         back = records.at(self.back, f.isub(before, index))
         for line in range(0, number * lanes * records.type.word.bytes, LINE_BYTES):
-            ahead = f.gep(back, -AHEAD - line, inbounds=False)
-            hint = [f.const(lt.I32, each) for each in (1, 3, 1)]
-            f.intrinsic("llvm.prefetch", lt.VOID, [ahead, *hint])
+            f.prefetch(f.gep(back, -AHEAD - line, inbounds=False), for_writing=True)
         behind = records.at(self.back, f.isub(-lanes, index))
         for each, record in enumerate(held):
             is_less = records.less(record, self.pivot)
