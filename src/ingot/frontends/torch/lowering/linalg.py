@@ -380,13 +380,14 @@ def _svd(
     *,
     driver: str | None = None,
 ) -> tuple[Instruction, ...]:
+    """`svdvals` asks for vectors while it is traced, and does not use them."""
     if driver is not None:
         raise op.error(f"with the driver {driver}")
     if _is_empty(a):
         return _of_nothing(op, *([0, 2] if compute_uv else []))
-    b = op.b
-    u, s, vh, _ = svd(b, a, full=full_matrices, vectors=compute_uv)
-    if compute_uv:
+    b, has_vectors = op.b, compute_uv and (op.is_used(0) or op.is_used(2))
+    u, s, vh, _ = svd(b, a, full=full_matrices, vectors=has_vectors)
+    if has_vectors:
         return u, s, vh
     return b.zeros(op.shape_of(0)), s, b.zeros(op.shape_of(2))
 
@@ -395,11 +396,13 @@ def _svd(
 def _eigh(
     op: Op, a: Instruction, uplo: str = "L", compute_v: bool = True
 ) -> tuple[Instruction, Instruction]:
+    """`eigvalsh` asks for vectors while it is traced, and does not use them."""
     if _is_empty(a):
         w, v = _of_nothing(op)
         return w, v
-    w, v, _ = eigh(op.b, a, lower=uplo.upper() == "L", vectors=compute_v)
-    return w, v if compute_v else op.b.zeros(op.shape_of(1))
+    has_vectors = compute_v and op.is_used(1)
+    w, v, _ = eigh(op.b, a, lower=uplo.upper() == "L", vectors=has_vectors)
+    return w, v if has_vectors else op.b.zeros(op.shape_of(1))
 
 
 @RULES.rule("linalg_eig")

@@ -7,6 +7,7 @@ promotion, and the error for arguments that a rule does not support.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -69,6 +70,13 @@ class Op:
         """Return sizes and element type of one of several results."""
         val = self.val[number]
         return Shape.array(element_of(val.dtype), sizes_of(val.shape))
+
+    def is_used(self, number: int) -> bool:
+        """Whether the graph uses one of several results."""
+        return any(
+            user.target is not operator.getitem or user.args[1] == number
+            for user in self.node.users
+        )
 
     # ---- arguments
 
