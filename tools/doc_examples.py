@@ -29,8 +29,11 @@ _BLOCK = re.compile(
 )
 _TRACE_NUMBER = re.compile(r"(__inference_\w+?_)\d+")
 """TensorFlow numbers traced functions; the numbers say nothing."""
-_INCIDENTAL = re.compile(r"(?<=\.py:)\d+|(?<=\bk_)[0-9a-f]{16}|(?<=%v)\d+")
-"""Lines of the source, kernels' fingerprints, LLVM's registers: a page is not behind for these."""
+_INCIDENTAL = re.compile(
+    r"(?<=\.py:)\d+|(?<=\bk_)[0-9a-f]{16}|(?<=%v)\d+|\b(?:memory|compute|latency)(?=-bound)"
+)
+"""Lines of the source, kernels' fingerprints, LLVM's registers, and what limits a kernel, which the
+rates of the machine decide: a page is not behind for these."""
 
 
 def pages() -> list[Path]:
