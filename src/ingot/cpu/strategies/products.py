@@ -22,7 +22,7 @@ from ingot.hlo.dtype import F32
 from ingot.kernel.contraction.micro_blocks import BlockMaker, heights_of
 from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.ir import ContractionKernel
-from ingot.kernel.product.product import plain_product
+from ingot.kernel.product.product import packs_first, plain_product
 from ingot.kernel.product.variant import Placement, ProductVariant
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
@@ -61,6 +61,12 @@ def common_products(target: TargetSpec) -> Iterator[LibraryPart]:
     variants.append(ProductVariant(F32, lanes, "packed", is_dense=True))
     for variant, rows, columns in product(variants, heights_of(vectors), widths):
         yield library_part(target, template_of(micro_kernel(variant, variant.block(rows, columns))))
+    if packs_first(vectors, "packed"):
+        first = ProductVariant(F32, lanes, "packed", is_dense=True, packs_first=True)
+        yield library_part(target, product_template(first))
+        for rows, columns in product(heights_of(vectors), widths):
+            block = first.block(rows, columns, packs=True)
+            yield library_part(target, template_of(micro_kernel(first, block)))
     for rows, masked in product(heights_of(vectors), (False, True)):
         block = BlockMaker(F32, lanes).block(rows, VECTORS * lanes)
         across = replace(shared(cell_type(F32), lanes, block, masked=masked), a_row=1)

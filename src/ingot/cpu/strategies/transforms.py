@@ -61,16 +61,16 @@ CHUNK_WORK = 60_000
 
 ALIGNMENT = 64
 
-COMMON_RADICES = (8, 4, 2, 3, 5)
-"""Radices whose passes are loaded with the library."""
+COMMON_RADICES = (8, 4, 2, 3, 5, 10, 12, 15)
+"""Radices whose passes are loaded with the library: those of powers of 2, and of round lengths."""
 
 _SOURCES: tuple[Side, ...] = ("tile", "columns")
 _TARGETS: tuple[Side, ...] = ("tile", "columns", "grid")
 
 PASSES = (
-    *(Code("first", source, "tile") for source in _SOURCES),
+    *(Code("first", source, "tile") for source in (*_SOURCES, "rows")),
     Code("pass", "tile", "tile"),
-    *(Code("last", "tile", to) for to in _TARGETS),
+    *(Code("last", "tile", to) for to in (*_TARGETS, "rows")),
     *(Code("only", source, to) for source, to in product(_SOURCES, _TARGETS)),
 )
 MOVES = (

@@ -108,9 +108,10 @@ class UnitEmitter(ABC):
 
     def _unit_axes(self) -> list[Axis]:
         """Return the axes that units count, the axes that are cut into blocks last."""
-        (axes, cut), block = self._axes_of_units(), self.schedule.block
+        axes, cut = self._axes_of_units()
         counted = [axis for axis in axes if axis not in cut]
-        return counted + [Axis(a.name, dim.ceil_div(a.extent, block)) for a in cut]
+        along = self.schedule.block_along
+        return counted + [Axis(a.name, dim.ceil_div(a.extent, along(a))) for a in cut]
 
     def _axes_of_units(self) -> UnitAxes:
         return unit_axes(self.kernel, self.schedule)
@@ -118,7 +119,7 @@ class UnitEmitter(ABC):
     def _block_bounds(self, axis: Axis) -> tuple[IndexValue, IndexValue]:
         """Return the first point of the current block of a cut axis, and the one after its last."""
         f = self.f
-        block = self.emitter.index(self.schedule.block)
+        block = self.emitter.index(self.schedule.block_along(axis))
         low = f.imul(self.emitter.names[axis.name], block)
         return low, f.imin(f.iadd(low, block), self.emitter.index(axis.extent))
 

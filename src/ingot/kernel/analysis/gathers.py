@@ -228,10 +228,13 @@ def large_buffers(kernel: LoopKernel) -> frozenset[int]:
     """Return the numbers of large buffers that are read at indices which are values."""
     loads = (node for node in walk(kernel.exprs) if node.op == "load" and node.args)
     read = {load.payload.buffer for load in loads}
-    return frozenset(n for n, each in enumerate(kernel.buffers) if n in read and _is_large(each))
+    return frozenset(
+        n for n, each in enumerate(kernel.buffers) if n in read and is_large_buffer(each)
+    )
 
 
-def _is_large(buffer: Buffer) -> bool:
+def is_large_buffer(buffer: Buffer) -> bool:
+    """Whether a buffer is known to miss the caches."""
     return isinstance(buffer.size, int) and buffer.size * buffer.dtype.bits // 8 > LARGE_BYTES
 
 

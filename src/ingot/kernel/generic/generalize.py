@@ -142,8 +142,8 @@ def _words(strategy: Strategy) -> list[str]:
             return [f"staged{count}", *["again"] * recomputes, f"indices{bits}"]
         case TransposedRows(width=width):
             return [f"transposed{width}"]
-        case SquareTiles(overlaps=overlaps):
-            return ["overlaps"] * overlaps
+        case SquareTiles(rows=rows, overlaps=overlaps):
+            return [f"rows{rows}"] + ["overlaps"] * overlaps
         case JoinedRows():
             return ["rows"]
         case InLanes(copies=copies, fetched=fetched):

@@ -287,7 +287,7 @@ def _fetches(given: PlainOperands, vectors: Vectors, rhs: Placement | RhsPlaceme
     return vectors.registers >= MANY_REGISTERS and rhs == "direct" and is_long
 
 
-def _packs_first(vectors: Vectors, rhs: Placement | RhsPlacement) -> bool:
+def packs_first(vectors: Vectors, rhs: Placement | RhsPlacement) -> bool:
     """Whether the first row block of a unit packs its columns as it multiplies them.
 
     Against packing them before, 64x1024x1024 took 0.79 of the time, 64x768x3072 0.83, 256x768x3072
@@ -374,10 +374,10 @@ def _variant_of(
     packs_across = not is_dense or (given.cell.is_float and given.sizes[1] >= MIN_COLUMNS_ACROSS)
     step = round_up(even.rows, max(schedule.lanes, SQUARE)) if packs_across else 0
     if given.are_cells and _is_direct_ahead(given, schedule, even, vectors):
-        first = _packs_first(vectors, "packed")
+        first = packs_first(vectors, "packed")
         return replace(plain, rhs="packed", ahead=True, packed_step=step, packs_first=first)
     if given.are_cells and not (packs_rows and _has_long_steps(given)):
-        plain = replace(plain, packs_first=_packs_first(vectors, rhs))
+        plain = replace(plain, packs_first=packs_first(vectors, rhs))
         if rhs not in DOTS and _is_ahead(given, schedule, vectors):
             return replace(plain, ahead=True, packed_step=step)
         return replace(plain, fetches=_fetches(given, vectors, rhs))

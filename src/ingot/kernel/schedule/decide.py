@@ -62,7 +62,7 @@ from ingot.kernel.schedule.row_folds import (
 )
 from ingot.kernel.schedule.serial import staged_updates
 from ingot.kernel.schedule.splits import plain_fold, runs_of, split_of
-from ingot.kernel.schedule.tiles import SIDE_TILES, tiles_of
+from ingot.kernel.schedule.tiles import block_of_tiles, tiles_of
 from ingot.llvm.machine_model import Vectors
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import record, replace
@@ -193,11 +193,11 @@ def _match_tiles(request: LoopRequest) -> LoopSchedule | str:
     strategy = tiles_of(kernel, axis, request.vectors.bits)
     if isinstance(strategy, str):
         return strategy
-    side = strategy.side
+    side, block = strategy.side, block_of_tiles(strategy)
     return LoopSchedule(
         axis,
         (side,) * len(kernel.passes),
-        *request.chunked(request.units((axis, strategy.axis), SIDE_TILES * side)),
+        *request.chunked(request.units_of({strategy.axis: strategy.rows, axis: block}, block)),
         strategy,
         large_buffers=large_buffers(kernel),
     )

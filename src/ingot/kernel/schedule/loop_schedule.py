@@ -84,6 +84,7 @@ class SquareTiles:
     Attributes:
         axis: the grid axis that makes square tiles with the vector axis.
         side: elements along both.
+        rows: positions of a unit along `axis`; the schedule's block is of the vector axis.
         overlaps: whether the last tile along an axis begins sooner to be whole; what it computes
             a second time is read from buffers that the kernel does not write.
         loads: the loads that are transposed.
@@ -93,6 +94,7 @@ class SquareTiles:
 
     axis: Axis
     side: int
+    rows: int
     overlaps: bool
     loads: tuple[Expr, ...]
 
@@ -263,6 +265,12 @@ class LoopSchedule:
             yield from (loop.kernel for loop in self.strategy.loops)
         elif isinstance(self.strategy, SplitReduction) and self.strategy.fold is not None:
             yield self.strategy.fold
+
+    def block_along(self, axis: Axis) -> int | Dim:
+        """Return how many positions of an axis that is cut into blocks a unit has."""
+        if isinstance(self.strategy, SquareTiles) and axis == self.strategy.axis:
+            return self.strategy.rows
+        return self.block
 
     @property
     def blocked_axes(self) -> tuple[Axis, ...]:

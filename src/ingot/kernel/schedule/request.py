@@ -8,6 +8,7 @@ answers depend on the kernel, its extents and the target's vectors alone.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cached_property
 
 from ingot.hlo import dim
@@ -167,11 +168,15 @@ class LoopRequest:
 
         `grid`: the axes that units are made of, if not all of the kernel's.
         """
+        return self.units_of(dict.fromkeys(blocked, block), block, grid)
+
+    def units_of(
+        self, blocks: Mapping[Axis, int], block: int, grid: tuple[Axis, ...] | None = None
+    ) -> Units:
+        """As `units`, with a block of its own for each axis; `block` is the vector axis's."""
         axes = self.kernel.grid if grid is None else grid
-        count = dim.product(
-            dim.ceil_div(item.extent, block) if item in blocked else item.extent for item in axes
-        )
-        return Units(block, count, math.prod(block_points(item, block) for item in blocked))
+        count = dim.product(dim.ceil_div(item.extent, blocks.get(item, 1)) for item in axes)
+        return Units(block, count, math.prod(block_points(*item) for item in blocks.items()))
 
     @cached_property
     def lane_units(self) -> Units:

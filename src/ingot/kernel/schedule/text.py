@@ -96,7 +96,7 @@ def _loops(kernel: LoopKernel, schedule: LoopSchedule) -> Iterator[str]:
         text = f"grid {axis.name} < {axis.extent}"
         if axis in blocked:
             in_order = schedule.block == IN_ORDER
-            text += ", in order" if in_order else f", blocks of {schedule.block}"
+            text += ", in order" if in_order else f", blocks of {schedule.block_along(axis)}"
         if axis == schedule.vector_axis:
             text += f", vectors of {schedule.lanes[0]}"
         yield text

@@ -105,7 +105,7 @@ def _of_units(kernel: LoopKernel, schedule: LoopSchedule) -> Constraints:
     units, grain, chunks = schedule.units, schedule.grain, schedule.chunks
     axes, blocked = unit_axes(kernel, schedule)
     count = dim.product(
-        dim.ceil_div(axis.extent, schedule.block) if axis in blocked else axis.extent
+        dim.ceil_div(axis.extent, schedule.block_along(axis)) if axis in blocked else axis.extent
         for axis in axes
     )
     yield count == units, f"units: {units} are not the blocks of the grid, {count}"
@@ -138,7 +138,8 @@ def _of_tiles(kernel: LoopKernel, schedule: LoopSchedule, strategy: SquareTiles)
     yield is_other, "tiles: both sides are along one axis, or along none of the grid"
     is_vector = side.bit_count() == 1 and set(schedule.lanes) <= {side}
     yield is_vector, "tiles: a side is not as long as a vector, a power of two"
-    yield not isinstance(block, int) or block % side == 0, "tiles: a block is not whole tiles"
+    is_whole = strategy.rows % side == 0 and (not isinstance(block, int) or block % side == 0)
+    yield is_whole, "tiles: a block is not whole tiles"
 
 
 def _of_split(kernel: LoopKernel, schedule: LoopSchedule, strategy: SplitReduction) -> Constraints:

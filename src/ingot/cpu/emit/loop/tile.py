@@ -85,7 +85,7 @@ class TiledLoopEmitter(LoopEmitter):
             self._overlapping(tiles, (axis, tile), (low, high), (first, last), body)
             return
         only_whole = divides(side, axis.extent, self.schedule.block)
-        only_whole_rows = divides(side, tile.extent, self.schedule.block)
+        only_whole_rows = divides(side, tile.extent, strategy.rows)
         whole = high if only_whole else self._rounded(low, high, side)
         whole_rows = last if only_whole_rows else self._rounded(first, last, side)
 
