@@ -77,6 +77,21 @@ both { a = s32[] parameter(0)
   s = s32[] call(a, b), to_apply=slow_add
   m = s32[] maximum(i, j)
   ROOT t = (s32[], s32[]) tuple(s, m) }
+two_sums { a = s32[] parameter(0)
+  i = s32[] parameter(1)
+  b = s32[] parameter(2)
+  j = s32[] parameter(3)
+  s = s32[] add(a, b)
+  m = s32[] add(i, j)
+  ROOT t = (s32[], s32[]) tuple(s, m) }
+greatest { a = s32[] parameter(0)
+  i = s32[] parameter(1)
+  b = s32[] parameter(2)
+  j = s32[] parameter(3)
+  p = pred[] compare(a, b), direction=GT
+  m = s32[] select(p, a, b)
+  n = s32[] select(p, i, j)
+  ROOT t = (s32[], s32[]) tuple(m, n) }
 """
 
 SCATTER = "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}"
@@ -163,6 +178,17 @@ WITHOUT = {
     "window spread out": """x = s32[6] parameter(0)
   z = s32[] constant(2)
   ROOT r = s32[9] reduce-window(x, z), window={size=3 lhs_dilate=2}, to_apply=add""",
+    "windows of two sums and their starts": """x = s32[6] parameter(0)
+  y = s32[6] parameter(1)
+  z = s32[] constant(2)
+  ROOT r = (s32[10], s32[10]) reduce-window(x, y, z, z),
+    window={size=3 pad=1_0 lhs_dilate=2}, to_apply=two_sums""",
+    "windows of the greatest and its number": """x = s32[6] parameter(0)
+  i = s32[6] iota(), iota_dimension=0
+  z = s32[] constant(4)
+  n = s32[] constant(-1)
+  ROOT r = (s32[7], s32[7]) reduce-window(x, i, z, n), window={size=2 pad=1_1},
+    to_apply=greatest""",
 }
 
 

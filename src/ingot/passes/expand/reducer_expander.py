@@ -9,7 +9,8 @@ would lie outside changes nothing. A sort compares every pair: an element's rank
 those that come before it; of equal ones the left comes first, so the sort is stable.
 
 Kernels fold a window's padding as if it were the initial value. XLA omits it, so an initial value
-that is no identity is combined once, after the window is folded.
+that is no identity is combined once, after the window is folded; folds of other computations, and
+of several values, fold a mark too, which padding lacks.
 
 A reduction over no dimensions returns its operands: XLA's simplifier omits the initial value.
 
@@ -33,12 +34,14 @@ from ingot.hlo.dim import product as product_of
 from ingot.hlo.dtype import PRED, S32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
+from ingot.hlo.opdef import Trait
 from ingot.hlo.opset.indexing import ScatterAttributes
 from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
 from ingot.hlo.window import Window
 from ingot.passes.expand.normalization import WIDE_FLOATS, WIDE_SUMS
 from ingot.passes.expand.scan import applied, converted, has_loop
+from ingot.passes.inline import inline
 from ingot.semantics.identities import identity_of
 from ingot.semantics.reducers import is_identity, reducer_opcode
 
@@ -235,18 +238,14 @@ def _is_padded(window: Window) -> bool:
 
 
 def _started_late(op: Instruction, build: Builder, module: Module) -> Instruction:
-    """Return a padded window of arithmetic that starts from the reducer's identity."""
-    if len(op.operands) != 2:
-        return op
-    value, start = op.operands
+    """Return a padded window whose padding changes nothing when it is folded."""
     reducer: Computation = op.attributes.to_apply
     opcode = reducer_opcode(reducer)
-    if not opcode and is_scan(op):  # one pass over the elements, from the initial value on
+    if _starts_neutral(op) or (not opcode and is_scan(op)):  # scans pass over the elements alone
         return op
-    if not opcode:
-        return build.value_of(_reduce_window(op, build, module), op.shape)
-    if is_identity(start, opcode) or reducer.root.shape.dtype is not value.shape.dtype:
-        return op
+    value, start = op.operands[0], op.operands[-1]
+    if not opcode or reducer.root.shape.dtype is not value.shape.dtype:
+        return build.value_of(_marked(op, build, module), op.shape)
     element = value.shape.dtype
     wide = {**WIDE_FLOATS, **WIDE_SUMS}.get(element)
     if wide is not None:
@@ -259,6 +258,50 @@ def _started_late(op: Instruction, build: Builder, module: Module) -> Instructio
     )
     joined = build.emit(opcode, build.broadcast_to(start, op.shape.dims), folded)
     return build.convert_to(joined, element)
+
+
+def _starts_neutral(op: Instruction) -> bool:
+    """Whether each value is folded by one op of its own, whose identity it starts from."""
+    reducer: Computation = op.attributes.to_apply
+    count = len(op.operands) // 2
+    roots = reducer.root.operands if op.shape.is_tuple else (reducer.root,)
+    pairs = zip(reducer.parameters[:count], reducer.parameters[count:], strict=True)
+    return all(
+        root.has(Trait.COMMUTATIVE)
+        and set(root.operands) == set(pair)
+        and is_identity(start, root.opcode)
+        for root, pair, start in zip(roots, pairs, op.operands[count:], strict=True)
+    )
+
+
+def _marked(op: Instruction, build: Builder, module: Module) -> list[Instruction]:
+    """Return the results of a window that folds a mark with its elements: padding has none."""
+    reducer: Computation = op.attributes.to_apply
+    count = len(op.operands) // 2
+    inputs = converted(build, op.operands[:count], reducer.parameters[count:])
+    starts = converted(build, op.operands[count:], reducer.parameters[:count])
+    marks = build.full(True, Shape.array(PRED, inputs[0].shape.dims))
+    marked = build.emit(
+        "reduce-window",
+        *(*inputs, marks),
+        *(*starts, build.constant(False, PRED)),
+        window=op.attributes.window,
+        to_apply=module.take(_of_marked(reducer, count)),
+    )
+    return converted(build, build.elements_of(marked)[:count], op.operands[:count])
+
+
+def _of_marked(reducer: Computation, count: int) -> Computation:
+    """Return a reducer of values and a mark, which leaves values as they are without the mark."""
+    b = Builder("marked")
+    mark = Shape.array(PRED, ())
+    values = [one.shape for one in reducer.parameters]
+    shapes = [*values[:count], mark, *values[count:], mark]
+    given = [b.parameter(number, shape) for number, shape in enumerate(shapes)]
+    totals, taken = given[:count], given[count + 1 : -1]
+    joined = b.elements_of(inline(b.computation, reducer, [*totals, *taken]))
+    kept = [b.select(given[-1], *pair) for pair in zip(joined, totals, strict=True)]
+    return b.build(b.tuple(*kept, b.or_(given[count], given[-1])))
 
 
 def _reduce_window(op: Instruction, build: Builder, module: Module) -> list[Instruction]:
@@ -280,22 +323,13 @@ def _reduce_window(op: Instruction, build: Builder, module: Module) -> list[Inst
             for first, one, n in zip(firsts, window, dims, strict=True)
         )
         taken = [build.slice(one, slice=boxes) for one in padded]
-        joined = _joined(build, module, reducer, [*totals, *taken])
+        joined = applied(build, module, reducer, [*totals, *taken])
         if _is_padded(window):
             real = build.slice(inside, slice=boxes)
             pairs = zip(joined, totals, strict=True)
             joined = [build.select(real, new, old) for new, old in pairs]
         totals = joined
     return converted(build, totals, op.operands[:count])
-
-
-def _joined(
-    build: Builder, module: Module, reducer: Computation, operands: list[Instruction]
-) -> list[Instruction]:
-    if has_loop(reducer):
-        return applied(build, module, reducer, operands)
-    dimensions = tuple(range(len(operands[0].shape.dims)))
-    return [build.map(*operands, dimensions=dimensions, to_apply=reducer)]
 
 
 _Expansion = Callable[[Instruction, Builder, Module], list[Instruction]]
