@@ -67,13 +67,21 @@ NO_DRIVER = "no driver has its element types, or the target's vectors are too sh
 SMALL_PRODUCTS = 8192
 """Products (m * n * k) of the largest matrices that one driver multiplies one after the other."""
 
-MIN_STEP_BYTES, MIN_STEP_ROWS, FEW_PANELS, MIN_DEPTH_AHEAD = 1792, 256, 1, 128
+MIN_STEP_BYTES, MIN_STEP_ROWS, FEW_PANELS, MIN_DEPTH_AHEAD = 1792, 256, 1, 64
 """An lhs is packed if its steps along k have at least MIN_STEP_BYTES and it has MIN_STEP_ROWS rows:
 by units that read more than FEW_PANELS panels of an rhs in place, or ahead of a product of at least
 MIN_DEPTH_AHEAD. Each k of it is in another page and cache line, for each panel again. Against
 reading it in place 512x512x512 took 0.86 of the time, 1000x512x128 0.79, 1000x512x700 0.69,
 2000x1000x300 0.65, 300x512x700 1.1, 1000x64x1000 1.15, eight of 1024x128x1024, as attention's
 gradients have, 0.44 (AVX-512, one thread, 2026-11-27)."""
+
+MIN_READS, MIN_READS_FEW_REGISTERS = 1280, 3072
+"""So is one whose steps are shorter, if its rows times the vectors of columns that they meet are as
+many: 256x1024x512 took 0.72 of the time, 384x1024x256 0.69, 128x2048x256 0.84, 256x512x1024 0.82,
+128x512x192 0.98, 256x64x256 0.92, 448x128x128 0.98; fewer: 64x512x80 1.08, 32x1024x160 1.13. Of
+f64 128x128x192 took 0.92, 256x512x64 0.9. With 16 registers 128x128x192 took 0.9, 256x512x192 0.97,
+64x512x512 0.96, 128x128x64 1.01, 64x128x96 1.05 (sizes m x k x n, Sapphire Rapids, one thread,
+2026-11-30)."""
 
 MIN_DEPTH_BATCH_AHEAD = 256
 """Depth of several such products from which on an rhs that could be read in place is packed ahead
@@ -305,6 +313,14 @@ def _has_long_steps(given: PlainOperands) -> bool:
     return given.lhs.free == 1 and step_bytes >= MIN_STEP_BYTES and given.sizes[0] >= MIN_STEP_ROWS
 
 
+def _is_read_often(given: PlainOperands, vectors: Vectors) -> bool:
+    """Whether an lhs that is dense along its rows' axis meets so many columns that packing pays."""
+    rows, columns, _ = given.sizes
+    reads = rows * ceil_div(columns, vectors.lanes(given.cell.bits, 1))
+    least = MIN_READS if vectors.registers >= MANY_REGISTERS else MIN_READS_FEW_REGISTERS
+    return _has_long_steps(given) or (given.lhs.free == 1 and reads >= least)
+
+
 def _is_ahead(given: PlainOperands, schedule: ContractionSchedule, vectors: Vectors) -> bool:
     """Whether both operands of a product of much work are packed."""
     m, n, k = given.sizes
@@ -315,7 +331,7 @@ def _is_ahead(given: PlainOperands, schedule: ContractionSchedule, vectors: Vect
         least = MIN_ROWS_AHEAD if vectors.l1_ways <= L1_WAYS else MIN_CROWDED_ROWS
         is_large = m >= least and n > schedule.columns
         return given.kernel.batch.extent == 1 and _is_crowded(given) and is_large
-    return _has_long_steps(given) and k >= MIN_DEPTH_AHEAD
+    return _is_read_often(given, vectors) and k >= MIN_DEPTH_AHEAD
 
 
 def _is_direct_ahead(
@@ -376,7 +392,7 @@ def _variant_of(
     if given.are_cells and _is_direct_ahead(given, schedule, even, vectors):
         first = packs_first(vectors, "packed")
         return replace(plain, rhs="packed", ahead=True, packed_step=step, packs_first=first)
-    if given.are_cells and not (packs_rows and _has_long_steps(given)):
+    if given.are_cells and not (packs_rows and _is_read_often(given, vectors)):
         plain = replace(plain, packs_first=packs_first(vectors, rhs))
         if rhs not in DOTS and _is_ahead(given, schedule, vectors):
             return replace(plain, ahead=True, packed_step=step)
