@@ -16,7 +16,7 @@ from ingot.llvm.builder import ModuleBuilder, Value
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
-from ingot.llvm.types import I64, PTR, VOID
+from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.runtime.native import default_num_threads, native_runtime, num_threads, set_num_threads
 from ingot.runtime.pool import MAX_TICKETS
 from ingot.runtime.records import RUNTIME
@@ -38,6 +38,7 @@ def kernels():
     """count: counts[chunk] += 1. nested: the same in a region of its own.
 
     meet: waits until two chunks run; counts[1 + chunk] = how long.
+    stack: counts[chunk] = an address of the thread's stack, after a while.
     """
     module = ModuleBuilder("kernels")
     f = module.function("count", VOID, [("env", PTR), ("chunk", I64)])
@@ -65,6 +66,13 @@ def kernels():
 
     (tries,) = f.while_([f.const(I64, 0)], alone, lambda v: [f.add(v[0], f.const(I64, 1))])
     f.store(tries, f.gep(counts, f.add(f.params[1], f.const(I64, 1)), I64))
+    f.ret()
+    f = module.function("stack", VOID, [("env", PTR), ("chunk", I64)])
+    counts = f.load(PTR, f.params[0])
+    where = f.ptrtoint(f.alloca(I64), I64)
+    f.store(where, f.gep(counts, f.params[1], I64))
+    for _ in range(200):
+        f.call(module.declare("sched_yield", I32, []), [])
     f.ret()
     return link_object([compile_object(module.text(), TargetSpec.host())])
 
@@ -121,6 +129,13 @@ def test_workers_are_started_only_when_needed(kernels, threads):
 def test_nested_regions_run_in_place(kernels, threads, count):
     threads(count)
     assert (run(kernels, "nested", 40, inner=30) == 1).all()
+
+
+def test_two_threads_take_the_two_ends(kernels, threads):
+    threads(2)
+    for _ in range(10):
+        stacks = run(kernels, "stack", 64)
+        assert np.count_nonzero(np.diff(stacks)) <= 1
 
 
 def test_two_chunks_run_at_the_same_time(kernels, threads):

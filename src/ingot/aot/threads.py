@@ -19,12 +19,12 @@ from ingot.support.records import record
 
 THREAD_FUNCTIONS = (
     *("pthread_create", "pthread_detach", "pthread_sigmask"),
-    *("sched_yield", "syscall"),
+    *("sched_yield", "syscall", "clock_gettime"),
 )
 """Functions of the C library that the pool needs."""
 
-_SPIN = 2000
-"""Pauses before a worker sleeps: about 30 microseconds."""
+_SPIN = 30_000
+"""Nanoseconds that a worker looks for work, and lets other threads run, before it sleeps."""
 _MOST_THREADS = 1024
 
 

@@ -2,9 +2,15 @@
 """The fork-join thread pool, as native functions.
 
 `ingot_parallel(pool, fn, env, n)` calls `fn(env, chunk)` for every chunk and returns when all are
-done. One 64-bit state word (epoch, tickets, next ticket) is claimed by compare-and-swap; workers
-spin a little, then sleep on the epoch. The caller waits for tickets, never for workers, so a worker
-that is late, descheduled, or does not exist (after fork) only does not help.
+done. One 64-bit state word (epoch, end and first of the tickets that are left) is claimed by
+compare-and-swap; workers spin a little, then sleep on the epoch. The caller waits for tickets,
+never for workers, so a worker that is late, descheduled, or does not exist (after fork) only does
+not help.
+
+Half of the threads take the first ticket that is left, half the last. So two threads compute the
+same halves of one array after the other, and find them in their own caches: 50 steps of a 256x256
+stencil took 0.65 of the time that they took in the order of the tickets (two threads, Sapphire
+Rapids, 2026-11-30).
 
 Invariants: `function` and `env` change only while every ticket of the epoch before is finished,
 so a successful swap proves that what was read before it belongs to its epoch. A caller that finds
@@ -20,13 +26,32 @@ from ingot.native.functions import exported, inlined, native
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Atomic, Pointer
 from ingot.native.types import i32, i64
+from ingot.runtime.c_library import CLOCK_MONOTONIC, now
 from ingot.runtime.float_modes import PLAIN, set_float_modes
 from ingot.runtime.records import ChunkFunction, Pool
-from ingot.runtime.sync import EVERYBODY, futex_wait, futex_wake, pause, try_lock, unlock, wait_step
+from ingot.runtime.sync import (
+    EVERYBODY,
+    futex_wait,
+    futex_wake,
+    let_others_run,
+    pause,
+    try_lock,
+    unlock,
+    wait_step,
+)
 from ingot.runtime.threads import start_detached
 
 MAX_TICKETS = 65535
 """Tickets of one epoch: the state word has 16 bits. More chunks share tickets."""
+PAUSES = 500
+"""Pauses of a worker before it lets other threads run, each time that it looks for work."""
+CROWDED = -1
+"""No epoch: another thread has kept a worker waiting that let it run."""
+LONG_YIELD = 50_000
+"""Nanoseconds that tell that; with no other thread it takes some 200."""
+CROWDED_WAITS = 256
+"""Times that the worker then sleeps after its pauses. Other libraries' workers spin and do not let
+it run, unless it is woken: beside PyTorch's pool each second kernel took 1.7 times as long."""
 TICKET_BITS = 0xFFFFFFFF
 """The bits of the state word that are not its epoch; an epoch without any has no work."""
 
@@ -45,33 +70,58 @@ def call_chunks(function: ChunkFunction, env: Pointer | None, first: i64, end: i
 
 
 @native
-def claim(pool: Pool, epoch: i64) -> None:
-    """Run tickets of one epoch until none is left or the epoch is over."""
+def claim(pool: Pool, epoch: i64, is_last: bool) -> None:
+    """Run tickets of one epoch until none is left or the epoch is over.
+
+    Args:
+        pool: the pool.
+        epoch: the epoch.
+        is_last: whether to take the last ticket that is left, not the first.
+    """
     while True:
         state = pool.state.load("acquire")
-        ticket = state & 0xFFFF
-        if epoch_of(state) != epoch or ticket >= state >> 16 & 0xFFFF:
+        first = state & 0xFFFF
+        end = state >> 16 & 0xFFFF
+        if epoch_of(state) != epoch or first >= end:
             return
+        ticket = end - 1 if is_last else first
+        claimed = state - (1 << 16) if is_last else state + 1
         function = pool.function.load("monotonic")
         env = pool.env.load("monotonic")
         chunks = pool.chunks.load("monotonic")
         grain = pool.grain.load("monotonic")
-        if pool.state.compare_exchange(state, state + 1, "acq_rel", "acquire"):
-            first = ticket * grain
-            end = first + grain
-            call_chunks(function, env, first, end if end < chunks else chunks)
+        if pool.state.compare_exchange(state, claimed, "acq_rel", "acquire"):
+            chunk = ticket * grain
+            after = chunk + grain
+            call_chunks(function, env, chunk, after if after < chunks else chunks)
             pool.done.fetch_add(1, "release")
 
 
 @native
-def wait_for_epoch(pool: Pool, seen: i64) -> i64:
-    """Spin until the epoch is not `seen`, at most `pool.spin` pauses; return the epoch."""
-    spin = pool.spin
+def wait_for_epoch(pool: Pool, seen: i64, spin: i64) -> i64:
+    """Wait until the epoch is not `seen`; return the epoch, or `CROWDED`.
+
+    Args:
+        pool: the pool.
+        seen: an epoch.
+        spin: nanoseconds to wait after some pauses; other threads may run meanwhile.
+    """
     pauses: i64 = 0
     epoch = epoch_of(pool.state.load("acquire"))
-    while epoch == seen and pauses < spin:
+    while epoch == seen and pauses < PAUSES:
         pause()
         pauses += 1
+        epoch = epoch_of(pool.state.load("acquire"))
+    if epoch != seen or spin == 0:
+        return epoch
+    time = now(CLOCK_MONOTONIC)
+    end = time + spin
+    while epoch == seen and time < end:
+        let_others_run()
+        before = time
+        time = now(CLOCK_MONOTONIC)
+        if time - before > LONG_YIELD:
+            return CROWDED
         epoch = epoch_of(pool.state.load("acquire"))
     return epoch
 
@@ -96,13 +146,19 @@ def work(argument: Pointer) -> Pointer | None:
     pool = Pool.at(argument)
     number = pool.next_worker.fetch_add(1)
     seen: i64 = 0
+    crowded: i64 = 0
     while True:
-        epoch = wait_for_epoch(pool, seen)
-        if epoch == seen:
+        epoch = wait_for_epoch(pool, seen, pool.spin if crowded == 0 else 0)
+        if epoch == CROWDED:
+            crowded = CROWDED_WAITS
+            epoch = epoch_of(pool.state.load("acquire"))
+            sleep(pool, epoch)
+        elif epoch == seen:
             sleep(pool, seen)
         elif number + 1 < pool.num_threads.load("monotonic"):
-            claim(pool, epoch)
+            claim(pool, epoch, number & 1 == 0)
         seen = epoch
+        crowded = crowded - 1 if crowded > 0 else 0
 
 
 @native
@@ -148,7 +204,7 @@ def parallel(pool: Pool, function: ChunkFunction, env: Pointer | None, chunks: i
     pool.grain.store(grain, "monotonic")
     epoch = publish(pool, tickets)
     wake(pool, tickets, started > threads - 1)
-    claim(pool, epoch)
+    claim(pool, epoch, False)
     steps: i64 = 0
     while pool.done.load("acquire") != tickets:
         steps = wait_step(steps)

@@ -28,7 +28,7 @@ class Pool(
     name="IngotPool",
     own_line=("state", "function", "done", "sleepers", "lock", "num_threads"),
     notes={
-        "state": "epoch:32 | tickets:16 | next:16",
+        "state": "epoch:32 | end:16 | first:16; the tickets that are left",
         "function": "void(ptr env, i64 chunk) of this epoch",
         "chunks": "chunks of this epoch",
         "grain": "chunks per ticket; 1 unless chunks do not fit in 16 bits",
@@ -38,7 +38,7 @@ class Pool(
         "num_threads": "threads wanted, the caller included",
         "started": "workers that exist",
         "next_worker": "number the next worker gives itself",
-        "spin": "pauses before a worker goes to sleep",
+        "spin": "ns that a worker lets others run before it sleeps",
     },
 ):
     """The thread pool; `ingot.runtime.pool` runs it."""

@@ -123,11 +123,13 @@ def test_a_plain_product_compiles_no_code_of_its_own():
 @pytest.mark.parametrize(
     ("m", "n", "k", "words"),
     [
-        (400, 700, 512, ["across", "packed", "first"]),
+        (400, 700, 512, ["across", "packed", "ahead16", "first"]),
+        (100, 128, 512, ["across", "direct"]),
         (1000, 700, 512, ["across", "packed", "ahead16", "first"]),
         (1000, 128, 512, ["across", "direct", "f32", "f32"]),
         (1000, 32, 512, ["across", "direct"]),
-        (1000, 2000, 64, ["across", "packed", "first"]),
+        (1000, 2000, 64, ["across", "packed", "ahead16", "first"]),
+        (1000, 2000, 32, ["across", "direct", "f32", "f32"]),
     ],
 )
 def test_an_lhs_whose_steps_are_long_is_packed_where_that_pays(m, n, k, words):
