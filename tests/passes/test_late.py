@@ -37,11 +37,11 @@ def _facts(step: Pass) -> tuple[object, ...]:
     return (step.name, concerns, *properties, step.lowers)
 
 
-@pytest.mark.parametrize("where", ["sorts.topk_expander", "movers.TransposeMover"])
+@pytest.mark.parametrize("where", ["sorts.topk_expander", "while_loops.dots.WhileLoopDotCodeMotion"])
 def test_a_pass_and_a_class_of_passes_are_imported_when_a_module_needs_them(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = f"ingot.passes.simplify.{where.partition('.')[0]}"
+    home = f"ingot.passes.simplify.{where.rpartition('.')[0]}"
     monkeypatch.delitem(sys.modules, home, raising=False)
     row = late("some", f"simplify.{where}", "negate")
     b = Builder("main")

@@ -20,11 +20,11 @@ STATIC_SHAPES = Pipeline(
             "expand.batch_norm.batch_norm_expander",
             "batch-norm-training batch-norm-inference batch-norm-grad",
         ),
-        late("dynamic-boundary", "expand.dynamic.boundary.DynamicBoundary", BOUNDED),
+        late("dynamic-boundary", "expand.dynamic.boundary.dynamic_boundary", BOUNDED),
         late("call-meanings", "expand.custom_call_expander.call_meanings", "custom-call"),
         late(
             "dynamic_padder",
-            "expand.dynamic.padder.DynamicPadder",
+            "expand.dynamic.padder.dynamic_padder",
             f"{BOUNDED} dynamic-reshape set-dimension-size",
         ),
     ),
@@ -33,7 +33,7 @@ STATIC_SHAPES = Pipeline(
 
 STAGED_SHAPES = Pipeline(
     "staged-shapes",
-    (late("exact-boundary", "expand.dynamic.boundary.ExactBoundary", BOUNDED), STATIC_SHAPES),
+    (late("exact-boundary", "expand.dynamic.boundary.exact_boundary", BOUNDED), STATIC_SHAPES),
 )
 """The same for a program that computes sizes anyway: it computes those of its results too."""
 
@@ -49,7 +49,7 @@ RUNTIME_OPS = Pipeline(
         ),
         reducer_expander,
         late("map-to-scan", "expand.scan.map_to_scan", "map"),
-        late("conditional-to-select", "simplify.calls.ConditionalToSelect", "conditional"),
+        late("conditional-to-select", "simplify.calls.conditional_to_select", "conditional"),
         late(
             "async-to-sync",
             "expand.async_pairs.async_to_sync",
@@ -59,7 +59,7 @@ RUNTIME_OPS = Pipeline(
         ),
         late(
             "send-recv-to-permute",
-            "expand.async_pairs.SendRecvToPermute",
+            "expand.async_pairs.send_recv_to_permute",
             "send send-done recv recv-done",
         ),
         late(

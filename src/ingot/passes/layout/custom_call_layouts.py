@@ -45,7 +45,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait, find
 from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.hlo.rewrite.op_pass import op_pass
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.dynamic.boundary import reopen
 from ingot.passes.fusion.recompute import LITERALS
@@ -217,24 +217,18 @@ def _is_transposed(value: Instruction, depth: int) -> bool:
     return any(_is_transposed(operand, depth - 1) for operand in value.operands)
 
 
-@record
-class BitcastDecomposer(Pass):
+@module_pass("bitcast-decomposer", "bitcast")
+def bitcast_decomposer(module: Module, context: PassContext) -> bool:
     """Replaces every `bitcast` by ops whose meaning does not depend on layouts."""
-
-    name = "bitcast-decomposer"
-    concerns = frozenset({"bitcast"})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite the bitcasts of every reachable computation."""
-        changed = False
-        for computation in module.post_order():
-            # All are read before any is replaced: operands' layouts must be the original ones.
-            bitcasts = [i for i in computation.post_order() if i.opcode == "bitcast"]
-            orders = [(_order(i.operands[0].shape), _order(i.shape)) for i in bitcasts]
-            for bitcast, (before, after) in zip(bitcasts, orders, strict=True):
-                computation.replace(bitcast, _decomposed(bitcast, before, after))
-                changed = True
-        return changed
+    changed = False
+    for computation in module.post_order():
+        # All are read before any is replaced: operands' layouts must be the original ones.
+        bitcasts = [i for i in computation.post_order() if i.opcode == "bitcast"]
+        orders = [(_order(i.operands[0].shape), _order(i.shape)) for i in bitcasts]
+        for bitcast, (before, after) in zip(bitcasts, orders, strict=True):
+            computation.replace(bitcast, _decomposed(bitcast, before, after))
+            changed = True
+    return changed
 
 
 def _order(shape: Shape) -> tuple[int, ...]:

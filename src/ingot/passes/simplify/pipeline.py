@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from ingot.hlo.rewrite.census import EMPTY
 from ingot.hlo.rewrite.pass_base import FixedPoint, Pass, Pipeline
-from ingot.passes.expand.normalization import FloatNormalization, SubByteNormalization
+from ingot.passes.expand.normalization import float_normalization, sub_byte_normalization
 from ingot.passes.expand.pipeline import RUNTIME_OPS
 from ingot.passes.late import LatePass, late
-from ingot.passes.simplify.algsimp.rules import AlgebraicSimplifier
+from ingot.passes.simplify.algsimp.rules import algebraic_simplifier
 from ingot.passes.simplify.constant_folding import ConstantFolding
-from ingot.passes.simplify.dead_code import CommonSubexpressionElimination, DeadCodeElimination
-from ingot.passes.unfolding import UnfoldingLimit
+from ingot.passes.simplify.dead_code import common_subexpression_elimination, dead_code_elimination
+from ingot.passes.unfolding import unfolding_limit
 
 
 def _of_loops(name: str, home: str) -> LatePass:
@@ -31,10 +31,10 @@ def _of_convolutions(name: str, home: str) -> LatePass:
 
 
 _ZERO_SIZED = late(
-    "zero-sized-hlo-elimination", "simplify.zero_sized.ZeroSizedElimination", f"{EMPTY} gather"
+    "zero-sized-hlo-elimination", "simplify.zero_sized.zero_sized_elimination", f"{EMPTY} gather"
 )
-_CALLS = late("call-inliner", "simplify.calls.CallInliner", "call", ensures="flat-calls")
-_ALL_REDUCES = late("all-reduce-combiner", "simplify.all_reduces.AllReduceCombiner", "all-reduce")
+_CALLS = late("call-inliner", "simplify.calls.call_inliner", "call", ensures="flat-calls")
+_ALL_REDUCES = late("all-reduce-combiner", "simplify.all_reduces.all_reduce_combiner", "all-reduce")
 _TRIP_COUNTS = _of_loops("while-loop-trip-count-annotator", "trip_count.trip_count_annotator")
 _SORTS = late("simplify-sorts", "simplify.sorts.simplify_sorts", "sort")
 
@@ -43,13 +43,13 @@ FIXED_POINT = FixedPoint(
     (
         _ZERO_SIZED,
         _CALLS,
-        late("map-inliner", "simplify.calls.MapInliner", "map"),
-        AlgebraicSimplifier(),
-        CommonSubexpressionElimination(),
+        late("map-inliner", "simplify.calls.map_inliner", "map"),
+        algebraic_simplifier,
+        common_subexpression_elimination,
         ConstantFolding(),
-        late("simplify-conditional", "simplify.calls.ConditionalSimplifier", "conditional"),
+        late("simplify-conditional", "simplify.calls.conditional_simplifier", "conditional"),
         _SORTS,
-        _of_loops("simplify-while-loops", "simplifier.WhileLoopSimplifier"),
+        _of_loops("simplify-while-loops", "simplifier.while_loop_simplifier"),
         _of_loops("while-loop-stack-motion", "stacks.stack_motion"),
         _of_loops("while-loop-constant-sinking", "invariants.constant_sinking"),
         _of_loops("while-loop-invariant-code-motion", "invariants.WhileLoopInvariantCodeMotion"),
@@ -58,22 +58,22 @@ FIXED_POINT = FixedPoint(
             "simplify.all_reduces.loop_all_reduce_motion",
             "while",
         ),
-        late("all-reduce-code-motion", "simplify.all_reduces.AllReduceCodeMotion", "all-reduce"),
+        late("all-reduce-code-motion", "simplify.all_reduces.all_reduce_code_motion", "all-reduce"),
         _of_loops("while-loop-dot-code-motion", "dots.WhileLoopDotCodeMotion"),
-        DeadCodeElimination(),
+        dead_code_elimination,
     ),
 )
 
 EXPANSION = Pipeline(
     "expansion",
     (
-        UnfoldingLimit(),
-        late("defuser", "simplify.calls.Defuser", "fusion"),
+        unfolding_limit,
+        late("defuser", "simplify.calls.defuser", "fusion"),
         _ZERO_SIZED,
-        late("bitcast-decomposer", "layout.custom_call_layouts.BitcastDecomposer", "bitcast"),
+        late("bitcast-decomposer", "layout.custom_call_layouts.bitcast_decomposer", "bitcast"),
         _CALLS,
         RUNTIME_OPS,
-        late("sharding-remover", "expand.sharding_remover.ShardingRemover", "custom-call"),
+        late("sharding-remover", "expand.sharding_remover.sharding_remover", "custom-call"),
         late(
             "custom-call-expander",
             "expand.custom_call_expander.custom_call_expander",
@@ -92,10 +92,10 @@ EXPANSION = Pipeline(
             ensures="no-rng-bits",
         ),
         late("scatter-simplifier", "simplify.scatters.scatter_simplifier", "scatter"),
-        FloatNormalization(),
-        SubByteNormalization(),
+        float_normalization,
+        sub_byte_normalization,
         late(
-            "complex-expander", "expand.complex_expander.expander.ComplexExpander", "c64[] c128[]"
+            "complex-expander", "expand.complex_expander.expander.complex_expander", "c64[] c128[]"
         ),
     ),
 )
@@ -112,7 +112,7 @@ DOTS = FixedPoint(
         late("separable-windows", "simplify.pair_reductions.separable_windows", "reduce-window"),
         late(
             "dot-canonicalizer",
-            "simplify.dots.canonicalizer.DotCanonicalizer",
+            "simplify.dots.canonicalizer.dot_canonicalizer",
             "dot",
             ensures="native-dots",
         ),
@@ -131,10 +131,10 @@ DOTS = FixedPoint(
         ),
         late("reshape-mover", "simplify.movers.ReshapeMover", "dot"),
         late("transpose-mover", "simplify.movers.TransposeMover", "transpose"),
-        AlgebraicSimplifier(),
-        CommonSubexpressionElimination(),
+        algebraic_simplifier,
+        common_subexpression_elimination,
         ConstantFolding(),
-        DeadCodeElimination(),
+        dead_code_elimination,
     ),
 )
 
