@@ -31,7 +31,7 @@ from ingot.passes.expand.product_types import change_op_data_type
 from ingot.passes.fusion.attention import attention_fusion
 from ingot.passes.fusion.fusion import fusion
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
-from ingot.passes.simplify.while_loops.trip_count import trip_count_annotator
+from ingot.passes.simplify.while_loops.trip_count import while_loop_trip_count_annotator
 from ingot.passes.spmd.partition import partition
 from ingot.semantics.device_groups import grid_of
 
@@ -62,7 +62,7 @@ def _program_of_one_device(module: Module) -> str:
 
 _PASSES = (
     *passes_of(SIMPLIFICATION),
-    trip_count_annotator,
+    while_loop_trip_count_annotator,
     exact_boundary,
     attention_fusion,
     change_op_data_type,

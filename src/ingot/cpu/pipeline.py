@@ -16,13 +16,11 @@ from ingot.passes.simplify.pipeline import simplification
 PIPELINE = Pipeline(
     "cpu",
     (
-        simplification(
-            late("change-op-data-type", "expand.product_types.change_op_data_type", "convolution")
-        ),
+        simplification(late("change-op-data-type", "expand.product_types", "convolution")),
         wide_concatenates,
-        late("attention-fusion", "fusion.attention.attention_fusion", "dot"),
+        late("attention-fusion", "fusion.attention", "dot"),
         fusion,
-        late("double-loops", "buffers.double_loops.double_loops", "while"),
+        late("double-loops", "buffers.double_loops", "while"),
         BUFFER_PASSES,
     ),
 )

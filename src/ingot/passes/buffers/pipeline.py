@@ -17,7 +17,7 @@ _SCHEDULED = (flatten_call_graph, split_updates, memory_scheduler)
 
 LATENCY_HIDING = late(
     "latency-hiding-scheduler",
-    "schedule.latency_hiding.latency_hiding_scheduler",
+    "schedule.latency_hiding",
     "all-gather all-reduce all-to-all collective-broadcast collective-permute reduce-scatter",
     requires="scheduled",
 )

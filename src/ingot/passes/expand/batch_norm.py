@@ -106,7 +106,7 @@ _RESULTS: dict[str, Callable[[_Parts], tuple[Instruction, ...]]] = {
 
 
 @expander("batchnorm_expander", *_RESULTS)
-def batch_norm_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
+def batchnorm_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Rewrites `batch-norm-training`, `batch-norm-inference` and `batch-norm-grad`."""
     parts = _Parts(op, build, module)
     found = _RESULTS[op.opcode](parts)

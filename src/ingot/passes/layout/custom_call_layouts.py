@@ -67,7 +67,7 @@ from ingot.support.regex import regex
 
 
 @op_pass("custom-call-layouts", "custom-call")
-def explicit_layouts(op: Instruction, module: Module, context: PassContext) -> bool:
+def custom_call_layouts(op: Instruction, module: Module, context: PassContext) -> bool:
     """Makes the layouts of custom calls explicit: transposes, or a transposed problem to solve."""
     if is_assertion(op) or not _moves(op):
         return False

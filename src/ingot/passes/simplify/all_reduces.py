@@ -209,7 +209,9 @@ def _replace(op: Instruction, summed: Instruction, operand: Instruction) -> None
 
 
 @loop_pass("while-loop-all-reduce-code-motion")
-def loop_all_reduce_motion(loop: Instruction, module: Module, context: PassContext) -> bool:
+def while_loop_all_reduce_code_motion(
+    loop: Instruction, module: Module, context: PassContext
+) -> bool:
     """Moves all-reduces of summands of a loop behind it."""
     body = loop.attributes.body
     if all(one.opcode != "all-reduce" for one in body.calls_and_effects):

@@ -8,7 +8,7 @@ computed and one result is selected. Other loops and branches of the program are
 XLA's dumps after its optimizations have fusions for its own emitters; Ingot decides its own. The
 defuser runs first, so that every pass sees plain ops.
 
-Source: xla/service/call_inliner.cc, map_inliner.cc, conditional_simplifier.cc, defuser.cc,
+Source: xla/service/call_inliner.cc, map_inliner.cc, simplify_conditional.cc, defuser.cc,
 conditional_to_select.cc (which does it for `map`).
 """
 
@@ -92,7 +92,7 @@ def _widened(mapping: Instruction) -> tuple[Instruction, list[Instruction]] | No
 
 
 @module_pass("simplify-conditional", "conditional")
-def conditional_simplifier(module: Module, context: PassContext) -> bool:
+def simplify_conditional(module: Module, context: PassContext) -> bool:
     """Inlines the branch of a `conditional` that is known, and branches that are all equal."""
     return inline_all(module, _taken)
 

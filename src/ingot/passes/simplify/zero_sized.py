@@ -24,7 +24,7 @@ from ingot.hlo.shape import Shape
 
 
 @module_pass("zero-sized-hlo-elimination", EMPTY, "gather")
-def zero_sized_elimination(module: Module, context: PassContext) -> bool:
+def zero_sized_hlo_elimination(module: Module, context: PassContext) -> bool:
     """Replaces arrays without elements, and ops on them."""
     effects: dict[Computation, bool] = {}
     changed = False

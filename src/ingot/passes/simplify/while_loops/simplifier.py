@@ -40,7 +40,7 @@ from ingot.support.records import record
 
 
 @module_pass("simplify-while-loops", "while")
-def while_loop_simplifier(module: Module, context: PassContext) -> bool:
+def simplify_while_loops(module: Module, context: PassContext) -> bool:
     """Removes loops of zero or one trip and shrinks the state of the others."""
     changed = False
     effects: dict[Computation, bool] = {}
