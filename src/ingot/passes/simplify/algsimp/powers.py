@@ -70,16 +70,6 @@ POWERS_AND_ROOTS = (
         m.rsqrt(x),
     ),
     contracted(
-        "inverse_of_sqrt: 1 / sqrt(x) => rsqrt(x)",
-        m.divide(const(1), m.sqrt(x, once=True), where=is_float),
-        m.rsqrt(x),
-    ),
-    contracted(
-        "inverse_of_rsqrt: 1 / rsqrt(x) => sqrt(x)",
-        m.divide(const(1), m.rsqrt(x, once=True), where=is_float),
-        m.sqrt(x),
-    ),
-    contracted(
         "divide_by_sqrt: x / sqrt(y) => x * rsqrt(y)",
         m.divide(x, m.sqrt(y, once=True), where=is_float),
         m.multiply(x, m.rsqrt(y)),
