@@ -110,6 +110,6 @@ def batchnorm_expander(op: Instruction, build: Builder, module: Module) -> Instr
     """Rewrites `batch-norm-training`, `batch-norm-inference` and `batch-norm-grad`."""
     parts = _Parts(op, build, module)
     found = _RESULTS[op.opcode](parts)
-    shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
+    shapes = op.shape.parts
     results = [parts.narrow(v, s) for v, s in zip(found, shapes, strict=True)]
     return build.value_of(results, op.shape)

@@ -210,9 +210,5 @@ def _fold_of(computation: Computation) -> str:
         return ""
     while root.opcode == "convert":
         root = root.operands[0]
-    sources = {_source(operand) for operand in root.operands}
+    sources = {one.operands[0] if one.opcode == "convert" else one for one in root.operands}
     return root.opcode if sources == set(computation.parameters) else ""
-
-
-def _source(operand: Instruction) -> Instruction:
-    return operand.operands[0] if operand.opcode == "convert" else operand

@@ -289,7 +289,7 @@ class EntryLayouts:
 def store_in_layouts(module: Module) -> EntryLayouts:
     """Give the entry row-major shapes for the layouts that it asks for; return the layouts."""
     shapes = module.parameter_shapes
-    results = _elements(module.result_shape)
+    results = module.result_shape.parts
     wanted = take_entry_layouts(module)
     plain = EntryLayouts(_row_major(shapes), _row_major(results))
     if wanted is None:
@@ -301,10 +301,6 @@ def store_in_layouts(module: Module) -> EntryLayouts:
     made = _store_results(module, wanted[1])
     drop_unequal_aliases(module)
     return EntryLayouts(tuple(given), made)
-
-
-def _elements(shape: Shape) -> tuple[Shape, ...]:
-    return shape.elements if shape.is_tuple else (shape,)
 
 
 def _row_major(shapes: Sequence[Shape]) -> tuple[Order, ...]:

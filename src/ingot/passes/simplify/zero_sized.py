@@ -98,13 +98,9 @@ Values = Callable[[Instruction, Builder], Sequence[Instruction] | None]
 """The results of an op with an empty operand or result."""
 
 
-def _results(op: Instruction) -> tuple[Shape, ...]:
-    return op.shape.elements if op.shape.is_tuple else (op.shape,)
-
-
 def _of_nothing(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
     """Return empty results."""
-    shapes = _results(op)
+    shapes = op.shape.parts
     return [build.full(0, s) for s in shapes] if all(map(_is_empty, shapes)) else None
 
 
@@ -113,7 +109,7 @@ def _folds(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
     count = len(op.operands) // 2
     if not _is_empty(op.operands[0].shape):
         return _of_nothing(op, build)
-    shapes = _results(op)
+    shapes = op.shape.parts
     starts = op.operands[count:]
     return [build.broadcast_to(i, s.dims) for i, s in zip(starts, shapes, strict=True)]
 

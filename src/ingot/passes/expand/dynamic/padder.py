@@ -274,7 +274,7 @@ def _widened(rewriter: Rewriter, source: Computation, carried: Sequence[Carried]
         return inner
     (parameter,) = copy.parameters
     narrow, users = parameter.shape, list(parameter.users)
-    elements = narrow.elements if narrow.is_tuple else (narrow,)
+    elements = narrow.parts
     sizes = (Shape.array(S32, ()),) * len(carried)
     copy.set_shape(parameter, Shape.tuple((*map(without_bounds, elements), *sizes)))
     state, leaves = _state(inner, parameter, narrow, carried)

@@ -196,10 +196,6 @@ def _polynomial(variable: Pattern, row: tuple[float, ...]) -> Pattern:
     return m.add(found, _single(row[-1]), ordered=True, once=True)
 
 
-def _is_single(instruction: Instruction) -> bool:
-    return instruction.shape.dtype is F32
-
-
 def _formula(x: Pattern, size: Pattern) -> Op:
     """Return the pattern of XLA's erfc of `x`; `size` is the absolute value of it."""
     square = m.multiply(x, x, name="square")
@@ -227,7 +223,7 @@ def _formula(x: Pattern, size: Pattern) -> Op:
     )
     is_near = m.compare(size, const(1), direction="LT")
     near_result = m.subtract(const(1), near, once=True)
-    return m.select(is_near, near_result, side, where=_is_single)
+    return m.select(is_near, near_result, side, where=lambda i: i.shape.dtype is F32)
 
 
 p = capture("p")

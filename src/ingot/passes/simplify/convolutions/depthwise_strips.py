@@ -90,8 +90,8 @@ class _Problem:
 
     def rows(self, strips: int) -> tuple[int, int]:
         """Return the rows of a strip's results, and of its input."""
-        first, count = self.window[0], ceil_div(self.results[0], strips)
-        return count, (count - 1) * first.stride + (first.size - 1) * first.window_dilation + 1
+        count = ceil_div(self.results[0], strips)
+        return count, self.window[0].reach(count)
 
     def cost(self, strips: int) -> int:
         """Return the cost of running as `strips` strips, in products."""
@@ -105,7 +105,7 @@ class _Problem:
 
     def dense(self) -> _Problem:
         """Return the problem with its input dilated."""
-        inputs = tuple(map(_spread, self.inputs, self.window))
+        inputs = tuple(one.spread(n) for n, one in zip(self.inputs, self.window, strict=True))
         window = tuple(replace(one, base_dilation=1) for one in self.window)
         return replace(self, inputs=inputs, window=window)
 
@@ -122,10 +122,6 @@ class _Problem:
         return ConvolutionSizes(
             self.batch, self.inputs, self.results, count, count, count, self.window
         )
-
-
-def _spread(size: int, one: WindowDimension) -> int:
-    return (size - 1) * one.base_dilation + 1
 
 
 def _is_taken(given: ConvolutionSizes, element_bits: int) -> bool:
