@@ -176,8 +176,7 @@ def _bitcast_convert(site: Site) -> SplitValue:
     value = build.concatenate(*parts, dimensions=(operand.rank,))
     pairs = Shape.array(REAL_OF[target.dtype], (*target.dims, 2))
     value = build.reinterpret(value, pairs)
-    box = tuple((0, size, 1) for size in target.dims)
-    sides = (build.slice(value, slice=(*box, (n, n + 1, 1))) for n in range(2))
+    sides = (build.slice_along(value, target.rank, n, n + 1) for n in range(2))
     return Pair(*(build.reshape_to(side, target.dims) for side in sides))
 
 

@@ -234,6 +234,4 @@ def _cut(build: Builder, names: Names, value: Instruction) -> Instruction:
         name = next(names)
         define_size(build, build.get_dimension_size(value, dimensions=(dim,)), name)
         limits[dim] = Dim.symbol(name)
-    whole = at_bounds(build, value)
-    slices = tuple((0, limit, 1) for limit in limits)
-    return build.slice(whole, slice=slices)
+    return build.leading(at_bounds(build, value), tuple(limits))

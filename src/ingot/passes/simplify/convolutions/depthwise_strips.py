@@ -323,10 +323,7 @@ def _in_strips(op: Instruction, problem: _Problem, strips: int, build: Builder) 
     whole = build.transpose(build.reshape_to(made, parts), dimensions=order)
     dims = (problem.batch, strips * rows, *problem.results[1:], problem.channels)
     whole = build.reshape_to(whole, dims)
-    if strips * rows > problem.results[0]:
-        kept = (problem.batch, *problem.results, problem.channels)
-        whole = build.slice(whole, slice=tuple((0, size, 1) for size in kept))
-    return whole
+    return build.leading(whole, (problem.batch, *problem.results, problem.channels))
 
 
 def _strips_of(op: Instruction, problem: _Problem, strips: int, build: Builder) -> Instruction:
@@ -343,11 +340,10 @@ def _strips_of(op: Instruction, problem: _Problem, strips: int, build: Builder) 
         zero = build.constant(0, image.shape.dtype)
         image = build.pad(image, zero, padding=(*edges, *((0, 0, 0),) * 2))
     image = _repeated(image, problem, build)
-    others = tuple((0, size, 1) for size in image.shape.static_dims[1:])
     parts: list[Instruction] = []
     for number in range(strips):
         start = number * step
-        part = build.slice(image, slice=((start, start + read, 1), *others))
+        part = build.slice_along(image, 0, start, start + read)
         dims = part.shape.static_dims
         parts.append(build.reshape_to(part, (*dims[:rank], 1, *dims[rank:])))
     joined = parts[0] if strips == 1 else build.concatenate(*parts, dimensions=(rank,))
