@@ -7,7 +7,7 @@ import pytest
 import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.passes.simplify.convolutions.grouped_filter_gradients import join_groups
+from ingot.passes.simplify.convolutions.grouped_filter_gradients import grouped_filter_gradients
 
 
 def _module(labels, groups, channels, features, size=20):
@@ -40,7 +40,7 @@ def test_the_same_sums(labels, groups, channels, features):
     )
     expected = evaluate(module, [x, g])
     made = module.clone()
-    assert join_groups.run(made, PassContext())
+    assert grouped_filter_gradients.run(made, PassContext())
     np.testing.assert_array_equal(evaluate(made, [x, g]), expected)
     np.testing.assert_array_equal(ingot.compile(module)(x, g), expected)
 
@@ -49,4 +49,4 @@ def test_the_same_sums(labels, groups, channels, features):
 def test_others_stay(sizes):
     """One channel each, channels enough, groups that cannot be halved, few products."""
     module = _module("f01b_i01o->01bf", *sizes)
-    assert not join_groups.run(module, PassContext())
+    assert not grouped_filter_gradients.run(module, PassContext())

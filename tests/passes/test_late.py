@@ -37,13 +37,16 @@ def _facts(step: Pass) -> tuple[object, ...]:
     return (step.name, concerns, *properties, step.lowers)
 
 
-@pytest.mark.parametrize("where", ["sorts.topk_expander", "movers.TransposeMover"])
-def test_a_pass_and_a_class_of_passes_are_imported_when_a_module_needs_them(
-    where: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [("topk-expander", "sorts"), ("while-loop-dot-code-motion", "while_loops.dots")],
+)
+def test_a_pass_is_imported_when_a_module_needs_it(
+    name: str, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = f"ingot.passes.simplify.{where.partition('.')[0]}"
+    home = f"ingot.passes.simplify.{where}"
     monkeypatch.delitem(sys.modules, home, raising=False)
-    row = late("some", f"simplify.{where}", "negate")
+    row = late(name, f"simplify.{where}", "negate")
     b = Builder("main")
     unconcerned = Module.of("m", b.build(b.abs(b.parameter(0, "f32[2]"))))
     assert not run_passes(row, unconcerned, PassContext())

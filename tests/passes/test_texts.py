@@ -26,12 +26,12 @@ from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.verifier import verify
 from ingot.passes.buffers.contents import assignment_text
 from ingot.passes.buffers.double_loops import double_loops
-from ingot.passes.expand.dynamic.boundary import ExactBoundary
+from ingot.passes.expand.dynamic.boundary import exact_boundary
 from ingot.passes.expand.product_types import change_op_data_type
-from ingot.passes.fusion.attention import AttentionFusion
-from ingot.passes.fusion.fusion import Fusion
+from ingot.passes.fusion.attention import attention_fusion
+from ingot.passes.fusion.fusion import fusion
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
-from ingot.passes.simplify.while_loops.trip_count import trip_count_annotator
+from ingot.passes.simplify.while_loops.trip_count import while_loop_trip_count_annotator
 from ingot.passes.spmd.partition import partition
 from ingot.semantics.device_groups import grid_of
 
@@ -46,7 +46,7 @@ def _after(step: Pass | Pipeline, module: Module) -> str:
 
 def _fusion_decisions(module: Module) -> str:
     context = PassContext(debug=1, to_text=print_module)
-    run_passes(Pipeline("fusion", (Fusion(),)), module, context)
+    run_passes(Pipeline("fusion", (fusion,)), module, context)
     return "\n".join(map(str, context.remarks))
 
 
@@ -62,9 +62,9 @@ def _program_of_one_device(module: Module) -> str:
 
 _PASSES = (
     *passes_of(SIMPLIFICATION),
-    trip_count_annotator,
-    ExactBoundary(),
-    AttentionFusion(),
+    while_loop_trip_count_annotator,
+    exact_boundary,
+    attention_fusion,
     change_op_data_type,
     double_loops,
 )

@@ -12,8 +12,8 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext, Pipeline
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.passes.simplify.pipeline import FIXED_POINT
-from ingot.passes.simplify.while_loops.invariants import constant_sinking
-from ingot.passes.simplify.while_loops.stacks import stack_motion
+from ingot.passes.simplify.while_loops.invariants import while_loop_constant_sinking
+from ingot.passes.simplify.while_loops.stacks import while_loop_stack_motion
 
 _INDICES = {
     "forwards": ("add(i, zero)", True),
@@ -102,7 +102,7 @@ def _unchanged(module: Module) -> set[int]:
 @pytest.mark.parametrize("index", _INDICES)
 def test_known_rows_are_stacked_without_the_loop(index: str, row: str) -> None:
     module = _module(index, row)
-    _check(module, Pipeline("stacks", (stack_motion,)))
+    _check(module, Pipeline("stacks", (while_loop_stack_motion,)))
     visits = _INDICES[index][1]
     is_known = row == "weight" or (row == "rows" and visits)
     moved = _unchanged(module)
@@ -120,14 +120,14 @@ def test_an_index_that_wraps_around_visits_no_row_once() -> None:
     assert narrow != text
     for changed, moved in ((text, True), (narrow, False)):
         module = parse(changed)
-        _check(module, Pipeline("stacks", (stack_motion,)))
+        _check(module, Pipeline("stacks", (while_loop_stack_motion,)))
         assert (3 in _unchanged(module)) == moved
 
 
 @pytest.mark.parametrize("trips", [4, 6])
 def test_a_loop_of_other_trips_keeps_its_stacks(trips: int) -> None:
     module = _module("forwards", "weight", trips)
-    _check(module, Pipeline("stacks", (stack_motion,)))
+    _check(module, Pipeline("stacks", (while_loop_stack_motion,)))
     assert _unchanged(module) == {1, 2}
 
 
@@ -176,7 +176,7 @@ ENTRY e {
   y = f32[4] get-tuple-element(l), index=2
   ROOT r = (f32[4]) tuple(y)
 }""")
-    sink = Pipeline("sinking", (constant_sinking,))
+    sink = Pipeline("sinking", (while_loop_constant_sinking,))
     _check(module, sink)
     assert not run_passes(sink, module, PassContext())
     _check(module, Pipeline("all", (FIXED_POINT,)))

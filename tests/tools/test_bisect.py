@@ -19,7 +19,7 @@ from ingot.kernel.expr import Expr, make
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.passes import pipeline
 from ingot.kernel.passes.pipeline import KERNEL_PASSES, KernelPass
-from ingot.passes.simplify.dead_code import DeadCodeElimination
+from ingot.passes.simplify.dead_code import dead_code_elimination
 from ingot.support.records import record, replace
 from ingot.tools.platforms import PLATFORMS, Program, cpu_program
 
@@ -67,7 +67,7 @@ def test_nothing_is_to_blame(module: str, capsys: pytest.CaptureFixture[str]) ->
 def test_the_pass_to_blame_is_named(
     module: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps = (DeadCodeElimination(), Wrong(), DeadCodeElimination())
+    steps = (dead_code_elimination, Wrong(), dead_code_elimination)
     monkeypatch.setattr(bisect, "PIPELINE", Pipeline("some", steps))
     assert main(["bisect", module]) == 1
     printed = capsys.readouterr().out

@@ -136,8 +136,7 @@ class Sizes:
     def is_padded(self) -> bool:
         """Whether a window reaches beyond the input."""
         return any(
-            one.low > 0
-            or (result - 1) * one.stride + (one.size - 1) * one.window_dilation - one.low >= size
+            one.low > 0 or one.reach(result) - one.low > size
             for size, result, one in zip(self.sizes, self.results, self.window, strict=True)
         )
 
@@ -211,8 +210,7 @@ class Sizes:
 
     def reach(self, dimension: int, results: int) -> int:
         """Return how many positions of the input `results` neighbouring results read."""
-        one = self.window[dimension]
-        return (results - 1) * one.stride + (one.size - 1) * one.window_dilation + 1
+        return self.window[dimension].reach(results)
 
 
 @record

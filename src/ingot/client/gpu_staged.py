@@ -9,7 +9,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.size_definitions import defines_sizes
-from ingot.passes.expand.dynamic.boundary import ExactBoundary
+from ingot.passes.expand.dynamic.boundary import exact_boundary
 from ingot.runtime.cuda.devices import Device
 from ingot.runtime.cuda.staged import CudaStagedProgram
 from ingot.support.timing import PhaseTimer
@@ -37,7 +37,7 @@ def compile_any_for_gpu(
         VerifyError: INGOT0219, a size is defined twice.
         UnsupportedError: an op or element type that the GPU backend cannot run.
     """
-    run_passes(ExactBoundary(), module, context)
+    run_passes(exact_boundary, module, context)
     if not defines_sizes(module):
         return compile_for_gpu(module, before, context, gpu, timer)
     split = stages_of(module, context)

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.buffers.pipeline import BUFFER_PASSES
-from ingot.passes.fusion.fusion import Fusion, wide_concatenates
+from ingot.passes.fusion.fusion import fusion, wide_concatenates
 from ingot.passes.late import late
 from ingot.passes.simplify.pipeline import simplification
 
 PIPELINE = Pipeline(
     "cpu",
     (
-        simplification(
-            late("change-op-data-type", "expand.product_types.change_op_data_type", "convolution")
-        ),
+        simplification(late("change-op-data-type", "expand.product_types", "convolution")),
         wide_concatenates,
-        late("attention-fusion", "fusion.attention.AttentionFusion", "dot"),
-        Fusion(),
-        late("double-loops", "buffers.double_loops.double_loops", "while"),
+        late("attention-fusion", "fusion.attention", "dot"),
+        fusion,
+        late("double-loops", "buffers.double_loops", "while"),
         BUFFER_PASSES,
     ),
 )

@@ -76,7 +76,7 @@ def _by_element(
     computation: Computation, arguments: Sequence[Array], context: Context
 ) -> Recursion[tuple[Array, ...]]:
     result = computation.root.shape
-    elements = result.elements if result.is_tuple else (result,)
+    elements = result.parts
     outputs = tuple(np.empty(arguments[0].shape, e.dtype.numpy) for e in elements)
     for index in np.ndindex(arguments[0].shape):
         found = yield context.call(computation, [np.asarray(a[index]) for a in arguments], context)

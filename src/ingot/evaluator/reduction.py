@@ -50,7 +50,7 @@ def reduce_window(op: Instruction, operands: Sequence[Any], context: Context) ->
     count = len(operands) // 2
     inputs, starts = operands[:count], operands[count:]
     dimensions, computation = op.attributes.window, op.attributes.to_apply
-    shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
+    shapes = op.shape.parts
     dims = context.dims(shapes[0])
     wide = is_float_sum(computation)
     if wide:

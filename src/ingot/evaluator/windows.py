@@ -17,7 +17,7 @@ def padded(value: Array, dimensions: Sequence[WindowDimension], fill: Array) -> 
     inner: list[slice] = []
     cropped: list[slice] = []
     for size, one in zip(value.shape, dimensions, strict=True):
-        spread = (size - 1) * one.base_dilation + 1 if size else 0
+        spread = one.spread(int(size))
         begin = max(one.low, 0)
         total = begin + spread + max(one.high, 0)
         sizes.append(total)

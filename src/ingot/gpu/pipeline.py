@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.buffers.pipeline import GPU_BUFFER_PASSES
-from ingot.passes.fusion.fusion import Fusion
+from ingot.passes.fusion.fusion import fusion
 from ingot.passes.simplify.pipeline import SIMPLIFICATION
 
-PIPELINE = Pipeline("gpu", (SIMPLIFICATION, Fusion(), GPU_BUFFER_PASSES))
+PIPELINE = Pipeline("gpu", (SIMPLIFICATION, fusion, GPU_BUFFER_PASSES))
 
 ORDER = """
     while-loop-trip-count-annotator < fusion: counters are in kernels after it

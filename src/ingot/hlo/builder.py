@@ -156,6 +156,12 @@ class Builder:
         box[axis] = (begin, limit, step)
         return self.emit("slice", operand, slice=tuple(box))
 
+    def leading(self, operand: Instruction, dims: tuple[int | Dim, ...]) -> Instruction:
+        """Return the first elements along each dimension, as many as `dims` says."""
+        if operand.shape.dims == dims:
+            return operand
+        return self.emit("slice", operand, slice=tuple((0, size, 1) for size in dims))
+
     def pad_along(
         self,
         operand: Instruction,

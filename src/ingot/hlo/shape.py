@@ -132,6 +132,11 @@ class Shape:
         return self.dtype is TUPLE
 
     @property
+    def parts(self) -> tuple[Shape, ...]:
+        """The elements of a tuple; any other shape alone."""
+        return self.elements if self.is_tuple else (self,)
+
+    @property
     def is_array(self) -> bool:
         """Whether this holds elements (not a tuple, token or opaque)."""
         return self.dtype.storage is not None

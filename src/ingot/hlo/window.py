@@ -14,6 +14,7 @@ Example:
 from __future__ import annotations
 
 import math
+from typing import overload
 
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim
@@ -47,16 +48,32 @@ class WindowDimension:
         """Whether windows may reach beyond the operand."""
         return self.low > 0 or self.high > 0
 
+    @property
+    def extent(self) -> int:
+        """Positions from the first element of the window to its last one."""
+        return (self.size - 1) * self.window_dilation + 1
+
+    def reach(self, results: int) -> int:
+        """Return how many positions of the padded operand `results` neighbouring windows read."""
+        return (results - 1) * self.stride + self.extent
+
+    @overload
+    def spread(self, size: int) -> int: ...
+
+    @overload
+    def spread(self, size: int | Dim) -> int | Dim: ...
+
+    def spread(self, size: int | Dim) -> int | Dim:
+        """Return the positions of `size` elements of the operand with the gaps between them."""
+        return size if self.base_dilation == 1 or size == 0 else (size - 1) * self.base_dilation + 1
+
     def count(self, size: int | Dim) -> int | Dim:
         """Return how many windows fit over an operand dimension of `size`.
 
         A symbolic size is taken to be large enough for one window.
         """
-        reach = (self.size - 1) * self.window_dilation + 1
-        spread = size
-        if self.base_dilation != 1 and size != 0:
-            spread = (size - 1) * self.base_dilation + 1
-        found = dim.canonical_floordiv(spread + self.low + self.high - reach, self.stride) + 1
+        room = self.spread(size) + self.low + self.high - self.extent
+        found = dim.canonical_floordiv(room, self.stride) + 1
         return max(found, 0) if isinstance(found, int) else found
 
 

@@ -244,7 +244,6 @@ class ContractionKernel:
         batch, m, n, k: the axes (an extent-1 batch when there is none).
         lhs, rhs: operand elements as expressions over the axes, in the operand's own type.
         accumulate: element type of the sum.
-        result: element type the dot gives (the sum is converted before the epilogue).
         stores: written once per (b, m, n); values use the `accumulator` leaf.
         buffers: arguments.
         patches: if given, the lhs is over its axes instead of m and k.

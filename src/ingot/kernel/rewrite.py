@@ -21,7 +21,8 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from operator import attrgetter
 
 from ingot.hlo import dim
@@ -142,6 +143,13 @@ class AxisSubstitution(Rewriter):
         """Return the names of the axes that a finished reduction varies with."""
         names = self.names
         return frozenset([names.get(name, name) for name in axes]) if names else axes
+
+
+def at_positions(item: Pass, axes: Sequence[Axis]) -> Iterator[Pass]:
+    """Yield a pass as it is at each position of axes of known extents, the last axis fastest."""
+    names = [axis.name for axis in axes]
+    for position in product(*[range(axis.known_extent) for axis in axes]):
+        yield AxisSubstitution(dict(zip(names, position, strict=True))).sweep(item)
 
 
 class ExprSubstitution(Rewriter):

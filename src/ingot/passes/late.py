@@ -2,20 +2,20 @@
 """Rows of pipelines whose passes are imported when a module has what they look for.
 
 A program has few of the ops that passes exist for. Its pipeline still has every pass, in order: a
-row names the pass, where it is defined, and the words of the census (`hlo.rewrite.census`) that it
-concerns. The import of a pass takes 0.3 ms, that of all passes a sixth of a first compilation.
+row names the pass, the module that defines it under that name (with `_` for `-`), and the words of
+the census (`hlo.rewrite.census`) that it concerns. The import of a pass takes 0.3 ms, that of all
+passes a sixth of a first compilation.
 
 Invariant: a row says of its pass what the pass says of itself (`tests/passes/test_late.py`).
 
 Example:
-    >>> late("topk-expander", "simplify.sorts.topk_expander", "topk").concerns
+    >>> late("topk-expander", "simplify.sorts", "topk").concerns
     frozenset({'topk'})
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext
@@ -39,9 +39,8 @@ class LatePass(Pass):
 
     def loaded(self) -> Pass:
         """Return the pass."""
-        module_name, _, name = self._home.rpartition(".")
-        found: Any = getattr(import_module(f"ingot.passes.{module_name}"), name)
-        return found if isinstance(found, Pass) else found()
+        home = import_module(f"ingot.passes.{self._home}")
+        return getattr(home, self.name.replace("-", "_"))
 
 
 def late(name: str, home: str, words: str, *, requires: str = "", ensures: str = "") -> LatePass:
@@ -49,7 +48,7 @@ def late(name: str, home: str, words: str, *, requires: str = "", ensures: str =
 
     Args:
         name: its name.
-        home: where it is defined in `ingot.passes`: `package.module.name` of a pass or its class.
+        home: the module of `ingot.passes` that defines it.
         words: what it concerns, separated by spaces.
         requires: properties of the module without which it does not work, likewise.
         ensures: properties that hold afterwards, likewise.

@@ -27,9 +27,9 @@ from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.module import Module, set_called
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.support.diagnostics import ResourceError
-from ingot.support.records import fresh, mutable, record
+from ingot.support.records import fresh, mutable
 
 MAX_GROWTH = 4
 MAX_UNFOLDED = 250_000
@@ -75,22 +75,20 @@ class Unfolding:
         return bool(kept) and (op.opcode in _FLOW or self.flow.issuperset(kept))
 
 
-@record
-class UnfoldingLimit(Pass):
-    """Makes calls of computations that a program would copy too often."""
+@module_pass("unfolding-limit")
+def unfolding_limit(module: Module, context: PassContext) -> bool:
+    """Makes calls of computations that a program would copy too often.
 
-    name = "unfolding-limit"
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Let fusions, loops and branches of computations that stay called make calls."""
-        found = unfolding(module)
-        changed = False
-        for computation in module.post_order() if found.kept else ():
-            for op in [op for op in computation.calls_and_effects if found.stays(op)]:
-                if op.opcode not in _CALLS:
-                    _call_instead(op, found, module)
-                    changed = True
-        return changed
+    Fusions, loops and branches of computations that stay called make calls.
+    """
+    found = unfolding(module)
+    changed = False
+    for computation in module.post_order() if found.kept else ():
+        for op in [op for op in computation.calls_and_effects if found.stays(op)]:
+            if op.opcode not in _CALLS:
+                _call_instead(op, found, module)
+                changed = True
+    return changed
 
 
 def check_unfolded(module: Module) -> None:

@@ -313,10 +313,11 @@ def _dynamic_dim(op: Instruction, made: tuple[int, ...]) -> int:
 
 def _windows(one: WindowDimension, size: int | Dim) -> int | Dim:
     """Return how many windows fit over `size` elements; 0 if none fits."""
-    reach = (one.size - 1) * one.window_dilation + 1
     if one.base_dilation != 1:
         size = _positive((size - 1) * one.base_dilation + 1)
-    return dim.floordiv(_positive(size + (one.low + one.high - reach + one.stride)), one.stride)
+    return dim.floordiv(
+        _positive(size + (one.low + one.high - one.extent + one.stride)), one.stride
+    )
 
 
 def _positive(size: int | Dim) -> int | Dim:

@@ -113,11 +113,11 @@ class _Call:
         starts = [self.number(0)] * len(dims)
         for dim, before in befores.items():
             one = window[dim]
-            spread = max(0, (dims[dim] - 1) * one.base_dilation + 1)
-            padding[dim] = (_reach(one), one.low + one.high, one.base_dilation - 1)
-            padded[dim] = _reach(one) + spread + one.low + one.high
+            spread = one.spread(dims[dim])
+            padding[dim] = (one.extent, one.low + one.high, one.base_dilation - 1)
+            padded[dim] = one.extent + spread + one.low + one.high
             dims[dim] = one.low + spread + one.high
-            starts[dim] = build.subtract(self.number(_reach(one)), before)
+            starts[dim] = build.subtract(self.number(one.extent), before)
         wide = build.pad(
             value, neutral, padding=tuple(padding), shape=value.shape.with_dims(tuple(padded))
         )
@@ -140,10 +140,6 @@ class _Call:
             for dim in dimensions
             if flags and flags[dim]
         }
-
-
-def _reach(one: WindowDimension) -> int:
-    return (one.size - 1) * one.window_dilation + 1
 
 
 def _marked(
@@ -172,7 +168,7 @@ def _forward(call: _Call, given: list[Instruction]) -> Instruction:
 
     def output(number: int, size: Instruction) -> tuple[Instruction, Instruction]:
         one = call.op.attributes.window[number]
-        return call.output(size, _reach(one), one.stride, call.is_same())
+        return call.output(size, one.extent, one.stride, call.is_same())
 
     return _convolved(call, value, kernel, output)
 
@@ -186,8 +182,8 @@ def _input_gradient(call: _Call, given: list[Instruction]) -> Instruction:
         one, dim = call.op.attributes.window[number], labels.lhs.index(str(number))
         part = build.slice(sizes, slice=((dim, dim + 1, 1),))
         wanted = build.reshape_to(part, ())
-        _, before = call.output(wanted, _reach(one), one.base_dilation, call.is_same())
-        return wanted, build.subtract(call.number(_reach(one) - 1), before)
+        _, before = call.output(wanted, one.extent, one.base_dilation, call.is_same())
+        return wanted, build.subtract(call.number(one.extent - 1), before)
 
     return _convolved(call, value, kernel, output)
 
@@ -260,7 +256,7 @@ def _reduce_window(call: _Call, given: list[Instruction]) -> Instruction:
     value, start = given
     window: Window = call.op.attributes.window
     sizes = call.sizes(value, _wide(window))
-    found = {p: call.output(n, _reach(window[p]), window[p].stride, True) for p, n in sizes.items()}
+    found = {p: call.output(n, window[p].extent, window[p].stride, True) for p, n in sizes.items()}
     befores = {dim: before for dim, (_, before) in found.items()}
     value = call.shifted(call.at_bound(value, sizes, start), start, window, befores)
     (folds,) = call.op.attributes.called_computations
@@ -281,7 +277,7 @@ def _select_and_scatter(call: _Call, given: list[Instruction]) -> Instruction:
     sizes = call.sizes(value, _wide(window))
     sources = call.sizes(source, tuple(sizes))
     befores = {
-        p: call.output(sizes[p], _reach(window[p]), window[p].stride, True)[1] for p in sources
+        p: call.output(sizes[p], window[p].extent, window[p].stride, True)[1] for p in sources
     }
     worst = build.constant(_worst(call.op, select), value.shape.dtype)
     value = call.shifted(call.at_bound(value, sizes, worst), worst, window, befores)
@@ -294,7 +290,7 @@ def _select_and_scatter(call: _Call, given: list[Instruction]) -> Instruction:
         scatter=scatter,
     )
     # The padding is cut off again; room after it keeps the slice inside.
-    room = {dim: _reach(window[dim]) for dim in befores}
+    room = {dim: window[dim].extent for dim in befores}
     dims = made.shape.static_dims
     made = build.pad(
         made,

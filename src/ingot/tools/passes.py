@@ -6,7 +6,7 @@ every concrete subclass of `Pass` in them.
 
 Example:
     >>> registry()["dce"].__name__
-    'DeadCodeElimination'
+    'dead_code_elimination'
     >>> make("dce").name
     'dce'
 """

@@ -21,7 +21,7 @@ from ingot.formats.hlo_text import parse, print_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.rewrite.runner import run_passes
-from ingot.passes.expand.complex_expander.expander import ComplexExpander
+from ingot.passes.expand.complex_expander.expander import complex_expander
 from ingot.passes.expand.complex_expander.functions import BINARY, UNARY
 from ingot.passes.expand.complex_expander.rules import MOVES
 from ingot.passes.expand.select_and_scatter import select_and_scatter_expander
@@ -83,7 +83,7 @@ def test_program_on_real_xla(name: str, wide: bool) -> None:
 def test_complex_numbers_are_only_moved_afterwards(name: str) -> None:
     module = parse(_text(name, False))
     run_passes(select_and_scatter_expander, module, PassContext())
-    run_passes(ComplexExpander(), module, PassContext(debug=1, to_text=print_module))
+    run_passes(complex_expander, module, PassContext(debug=1, to_text=print_module))
     module = parse(print_module(module))
     left = {
         instruction.opcode
@@ -93,7 +93,7 @@ def test_complex_numbers_are_only_moved_afterwards(name: str) -> None:
     }
     borders = {"parameter", "complex", "constant", "get-tuple-element"}
     assert left <= borders | MOVES | {"scatter"}
-    assert not run_passes(ComplexExpander(), module, PassContext())
+    assert not run_passes(complex_expander, module, PassContext())
 
 
 # ---- elementwise functions

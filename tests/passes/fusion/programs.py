@@ -14,7 +14,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext, Pipeline
 from ingot.hlo.rewrite.runner import run_passes
-from ingot.passes.fusion.fusion import Fusion
+from ingot.passes.fusion.fusion import fusion
 
 REDUCERS = """
 add { a = f32[] parameter(0)
@@ -69,7 +69,7 @@ def fuse(body: str) -> Fused:
     """Run the fusion pass alone."""
     module = program(body)
     context = PassContext(debug=1)
-    run_passes(Pipeline("test", (Fusion(),)), module, context)
+    run_passes(Pipeline("test", (fusion,)), module, context)
     return Fused(module, list(map(str, context.remarks)))
 
 

@@ -8,9 +8,9 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.passes.schedule.latency_hiding import LatencyHidingScheduler
+from ingot.passes.schedule.latency_hiding import latency_hiding_scheduler
 from ingot.passes.schedule.problem import problems_of
-from ingot.passes.schedule.scheduler import MemoryScheduler
+from ingot.passes.schedule.scheduler import memory_scheduler
 from ingot.semantics.foreign_calls import DONE, START, exchange_of
 
 HEAD = """HloModule m, replica_count=4
@@ -25,8 +25,8 @@ def scheduled(body: str, size: int) -> tuple[Module, bool]:
     """Return a module after both schedulers, and whether the second one changed it."""
     text = (HEAD + body).replace("#", str(size))
     module = ingot.parse_hlo(text.replace("kernel(", "fusion("))
-    MemoryScheduler().run(module, PassContext())
-    return module, LatencyHidingScheduler().run(module, PassContext())
+    memory_scheduler.run(module, PassContext())
+    return module, latency_hiding_scheduler.run(module, PassContext())
 
 
 ONE = """ENTRY main { x = f32[#,#] parameter(0)  y = f32[#,#] parameter(1)
@@ -105,9 +105,9 @@ def test_an_operand_lives_until_the_end_of_its_exchange() -> None:
 def test_memory_is_limited() -> None:
     # Of 24 operands of 4 MB each not all may live at once.
     module = ingot.parse_hlo((HEAD + chain(24)).replace("#", "1024").replace("kernel(", "fusion("))
-    MemoryScheduler().run(module, PassContext())
+    memory_scheduler.run(module, PassContext())
     before, given = peak(module), 1024 * 1024 * 4
-    assert LatencyHidingScheduler().run(module, PassContext())
+    assert latency_hiding_scheduler.run(module, PassContext())
     assert before < peak(module) <= before + (before + given) / 5
 
 

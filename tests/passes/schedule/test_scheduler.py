@@ -10,11 +10,11 @@ from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.passes.schedule.scheduler import MemoryScheduler
+from ingot.passes.schedule.scheduler import memory_scheduler
 
 
 def scheduled(module: Module) -> list[Instruction]:
-    MemoryScheduler().run(module, PassContext())
+    memory_scheduler.run(module, PassContext())
     return module.schedule[module.entry]
 
 
@@ -79,5 +79,5 @@ def test_scheduling_again_changes_nothing() -> None:
     module, _ = shuffling_module(3)
     scheduled(module)
     before = flat_schedule(module)
-    assert not MemoryScheduler().run(module, PassContext())
+    assert not memory_scheduler.run(module, PassContext())
     assert flat_schedule(module) == before

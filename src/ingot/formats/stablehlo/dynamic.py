@@ -198,7 +198,7 @@ def _convolution(site: Site) -> Results:
     for number, one in enumerate(given.window):
         dim = labels.lhs.index(str(number))
         count = result.static_dims[labels.output.index(str(number))]
-        dims[dim] = max(count - 1, 0) * one.stride + (one.size - 1) * one.window_dilation + 1
+        dims[dim] = one.reach(max(count, 1))
         low[dim] = lows[number]
         interior[dim] = build.constant(one.base_dilation - 1, S32)
     whole = padded(

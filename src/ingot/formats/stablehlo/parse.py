@@ -197,7 +197,7 @@ def _read_layouts(module: Module, entry: Any) -> None:
     result = module.result_shape
     shapes = {
         "arg": module.parameter_shapes,
-        "res": result.elements if result.is_tuple else (result,),
+        "res": result.parts,
     }
     given = {kind: _dictionaries(entry, f"{kind}_attrs") for kind in shapes}
     if not any(_LAYOUT in attributes for rows in given.values() for attributes in rows):
@@ -248,7 +248,7 @@ def _read_results(walk: Walk, entry: Any) -> None:
     """
     entry_computation = walk.module.entry
     root = entry_computation.root
-    shapes = root.shape.elements if root.shape.is_tuple else (root.shape,)
+    shapes = root.shape.parts
     given = zip(_dictionaries(entry, "res_attrs"), shapes, strict=False)
     shardings = [_sharding(walk, attributes, shape) for attributes, shape in given]
     if not any(shardings):

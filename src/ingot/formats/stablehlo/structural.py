@@ -106,7 +106,7 @@ def _result_shape(site: Site) -> Shape:
     if "result_layouts" not in site.attributes:
         return shape
     layouts = _layouts(site.attributes["result_layouts"])
-    parts = shape.elements if shape.is_tuple else (shape,)
+    parts = shape.parts
     given = tuple(_with_layout(part, one) for part, one in zip(parts, layouts, strict=True))
     return Shape.tuple(given) if shape.is_tuple else given[0]
 

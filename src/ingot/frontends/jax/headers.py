@@ -56,7 +56,7 @@ def executable_header(module: Module) -> Header | None:
     """Return IFRT's header of a serialized executable; None if it is not known here."""
     result = module.result_shape
     parameters = _plain_shapes(module.parameter_shapes)
-    outputs = _plain_shapes(result.elements if result.is_tuple else (result,))
+    outputs = _plain_shapes(result.parts)
     if parameters is None or outputs is None:
         return None
     donated = {alias.parameter for alias in module.aliases}

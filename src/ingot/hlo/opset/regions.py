@@ -21,7 +21,7 @@ def require_region(
     """Require that a computation takes scalars of types `takes` and returns those of `gives`."""
     given = [parameter.shape for parameter in region.parameters]
     result = region.root.shape
-    results = result.elements if result.is_tuple else (result,)
+    results = result.parts
     for word, shapes, wanted in (("takes", given, takes), ("gives", results, gives)):
         fits = len(shapes) == len(wanted) and all(
             shape.is_scalar and shape.dtype is element

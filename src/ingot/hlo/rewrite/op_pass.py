@@ -15,11 +15,10 @@ from typing import TypeVar
 from ingot.hlo.builder import Builder
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import Pass, PassContext, named_pass
 from ingot.support.records import record
 
 Result = TypeVar("Result")
-_Made = TypeVar("_Made", bound="OpPass")
 
 
 @record
@@ -86,7 +85,8 @@ def op_pass(
             def visit(self, op: Instruction, module: Module, context: PassContext) -> bool:
                 return function(op, module, context)
 
-        return _named(Made, function, pass_name, opcodes, ensures)
+        Made.ensures = ensures
+        return named_pass(Made, function, pass_name, opcodes)
 
     return make
 
@@ -108,24 +108,10 @@ def expander(
             def expand(self, op: Instruction, build: Builder, module: Module) -> Instruction:
                 return function(op, build, module)
 
-        Made.lowers = lowers
-        return _named(Made, function, pass_name, opcodes, ensures)
+        Made.ensures, Made.lowers = ensures, lowers
+        return named_pass(Made, function, pass_name, opcodes)
 
     return make
-
-
-def _named(
-    made: type[_Made],
-    function: Callable[..., object],
-    name: str,
-    opcodes: tuple[str, ...],
-    ensures: frozenset[str],
-) -> _Made:
-    """Return the pass of a class that was made for a function."""
-    made.__name__ = made.__qualname__ = function.__name__
-    made.__doc__ = function.__doc__
-    made.name, made.concerns, made.ensures = name, frozenset(opcodes), ensures
-    return record(made)()
 
 
 def in_order(op: Instruction, rewrite: Callable[[], Result]) -> Result:

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Passes: their base class, their context, and how they are grouped.
 
-A pass is a frozen dataclass; its fields are its options. It edits the module and says whether it
-changed anything. It neither verifies, nor dumps, nor times: the runner does that for all of them
-(`rewrite.pass_runner`), and for the passes of kernels.
+A pass edits the module and says whether it changed anything. It neither verifies, nor dumps, nor
+times: the runner does that for all of them (`rewrite.pass_runner`), and for the passes of kernels.
+It is a function (`module_pass`) or, if it has options, a frozen dataclass, whose fields they are:
+
+    @module_pass("dce")
+    def dead_code_elimination(module: Module, context: PassContext) -> bool:
 
     @record
-    class DeadCodeElimination(Pass):
-        name = "dce"
-        remove_computations: bool = True
+    class ConstantFolding(Pass):
+        name = "constant-folding"
+        element_limit: int = 1 << 16
 
         def run(self, module: Module, context: PassContext) -> bool: ...
 
@@ -20,9 +23,9 @@ Source: xla/hlo/pass/hlo_pass_interface.h; xDSL passes.py (a pass's fields are i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from ingot.hlo.computation import Computation
 from ingot.hlo.module import Module
@@ -166,6 +169,45 @@ class Pass(ABC):
     @abstractmethod
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite `module`; return whether anything changed."""
+
+
+Run = Callable[[Module, PassContext], bool]
+"""Rewrites a module; returns whether anything changed."""
+
+_Made = TypeVar("_Made", bound=Pass)
+
+
+def module_pass(
+    pass_name: str,
+    *words: str,
+    requires: Iterable[str] = (),
+    ensures: Iterable[str] = (),
+    lowers: bool = False,
+) -> Callable[[Run], Pass]:
+    """Make the decorated function the pass `pass_name`, which rewrites a module.
+
+    `words`: what it concerns; without any it may change every module. The others: see `Pass`.
+    """
+
+    def make(function: Run) -> Pass:
+        class Made(Pass):
+            def run(self, module: Module, context: PassContext) -> bool:
+                return function(module, context)
+
+        Made.requires, Made.ensures, Made.lowers = frozenset(requires), frozenset(ensures), lowers
+        return named_pass(Made, function, pass_name, words)
+
+    return make
+
+
+def named_pass(
+    made: type[_Made], function: Callable[..., object], name: str, words: Iterable[str]
+) -> _Made:
+    """Return the pass of a class that was made for a function, whose name and docstring it gets."""
+    made.__name__ = made.__qualname__ = function.__name__
+    made.__doc__ = function.__doc__
+    made.name, made.concerns = name, frozenset(words) or None
+    return record(made)()
 
 
 @record(eq=False)

@@ -9,7 +9,7 @@ Invariant: where its axes stay within the ranges, a narrowed pass stores what th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 
 import numpy as np
@@ -19,12 +19,17 @@ from ingot.hlo.opset.elementwise import INVERSE, CompareAttributes
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, varies
 from ingot.kernel.index_math import coefficient
-from ingot.kernel.ir import Pass, Store
+from ingot.kernel.ir import Axis, Pass, Store
 from ingot.kernel.rewrite import Rewriter
 from ingot.support.records import replace
 
 Range = tuple[int | Dim, int | Dim]
 """The first and the last position along an axis."""
+
+
+def ranges_of(axes: Iterable[Axis]) -> dict[str, tuple[int, int]]:
+    """Return the ranges of those axes whose extents are known."""
+    return {axis.name: (0, axis.extent - 1) for axis in axes if isinstance(axis.extent, int)}
 
 
 def index_difference(node: Expr) -> int | Dim | None:

@@ -53,7 +53,8 @@ def schedule_epilogue(kernel: ContractionKernel, schedule: ContractionSchedule) 
     """Return how the epilogue of a kernel takes sums that come as a schedule says."""
     given = oriented(kernel) if schedule.swapped else kernel
     lanes = _lanes(given, schedule)
-    is_whole = _fills(given.n.extent, lanes) and schedule.n_block % lanes == 0
+    columns = given.n.extent
+    is_whole = isinstance(columns, int) and columns % lanes == schedule.n_block % lanes == 0
     return EpilogueSchedule(
         schedule.swapped,
         schedule.n_block,
@@ -93,10 +94,6 @@ def _wasted(extent: int | Dim, lanes: int) -> float:
     if not isinstance(extent, int):
         return 0
     return 1 - extent / (round_up(extent, lanes))
-
-
-def _fills(extent: int | Dim, lanes: int) -> bool:
-    return isinstance(extent, int) and extent % lanes == 0
 
 
 def _plane(kernel: ContractionKernel) -> int | None:

@@ -54,7 +54,7 @@ def frames_of(fused: Computation) -> FrameMap:
     """Return the frames of all instructions, starting from the main (highest rank) root."""
     roots = roots_of(fused)
     frames = FrameMap()
-    ranked = sorted(roots, key=lambda root: -_result_rank(root))
+    ranked = sorted(roots, key=lambda root: -sum(size != 1 for size in _result_dims(root)))
     main = ranked[0]
     if main.shape.is_tuple:
         frames.frames[main] = frames.axes_for(main.shape.elements[0].dims)
@@ -77,10 +77,6 @@ def frames_of(fused: Computation) -> FrameMap:
 
 def _result_dims(root: Instruction) -> tuple[int | Dim, ...]:
     return root.shape.elements[0].dims if root.shape.is_tuple else root.shape.dims
-
-
-def _result_rank(root: Instruction) -> int:
-    return sum(1 for size in _result_dims(root) if size != 1)
 
 
 def _place_sibling(frames: FrameMap, root: Instruction, main: Instruction) -> None:

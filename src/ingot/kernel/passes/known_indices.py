@@ -27,7 +27,7 @@ from ingot.hlo.dim import Dim, never_negative
 from ingot.hlo.dtype import PRED, S32, DType, greatest, least
 from ingot.hlo.opset.elementwise import CompareAttributes
 from ingot.kernel import expr as ex
-from ingot.kernel.analysis.ranges import Range, comparison_of_range, ends_of
+from ingot.kernel.analysis.ranges import Range, comparison_of_range, ends_of, ranges_of
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
 from ingot.kernel.loop.argminmax import arg_fold
@@ -60,9 +60,7 @@ def known_indices(kernel: LoopKernel) -> LoopKernel:
     )
     if not by_value and not any(store.values for store in kernel.stores):
         return kernel
-    known = [axis for axis in kernel.axes if isinstance(axis.extent, int)]
-    ranges = {axis.name: (0, axis.extent - 1) for axis in known}
-    return _Loads(ranges).kernel(kernel)
+    return _Loads(ranges_of(kernel.axes)).kernel(kernel)
 
 
 class _Loads(Rewriter):

@@ -28,7 +28,7 @@ from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F32, F64, PRED, S32, S64, DType, greatest, least
 from ingot.hlo.opset.elementwise import SWAPPED
 from ingot.kernel import expr as ex
-from ingot.kernel.analysis.ranges import comparison_of_range, ends_of
+from ingot.kernel.analysis.ranges import comparison_of_range, ends_of, ranges_of
 from ingot.kernel.expr import Expr, loads_of, walk
 from ingot.kernel.ir import LoopKernel, Store
 from ingot.kernel.rewrite import Rewriter
@@ -196,8 +196,7 @@ def narrow_values(kernel: LoopKernel) -> LoopKernel:
     used += [value for store in kernel.stores for value in store.values]
     if not any(map(_is_wide, used)):
         return kernel
-    known = [axis for axis in kernel.axes if isinstance(axis.extent, int)]
-    return _Narrowed({axis.name: (0, axis.known_extent - 1) for axis in known}).kernel(kernel)
+    return _Narrowed(ranges_of(kernel.axes)).kernel(kernel)
 
 
 def _is_wide(value: Expr) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from ingot.hlo.dim import Dim
 from ingot.hlo.opset.elementwise import INVERSE
 from ingot.kernel import expr as ex
-from ingot.kernel.analysis.ranges import Range, RangeSimplifier
+from ingot.kernel.analysis.ranges import Range, RangeSimplifier, ranges_of
 from ingot.kernel.analysis.vector_axis import grid_vector_axis
 from ingot.kernel.expr import Expr, axis_names, walk
 from ingot.kernel.ir import Axis, LoopKernel
@@ -30,8 +30,7 @@ def select_to_index(kernel: LoopKernel) -> LoopKernel:
         return kernel
     axis = grid_vector_axis(kernel)
     assert axis is not None, "a grid without loops inside has an axis for lanes"
-    ranges = {a.name: (0, a.extent - 1) for a in kernel.grid if isinstance(a.extent, int)}
-    return _Chooser(ranges, axis).kernel(kernel)
+    return _Chooser(ranges_of(kernel.grid), axis).kernel(kernel)
 
 
 def _is_choice(_: Expr, yes: Expr, no: Expr) -> bool:

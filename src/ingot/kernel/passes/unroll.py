@@ -12,14 +12,14 @@ edges. Written out it is a sum of loads, and the grid is cut where the masks cha
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Collection
 
 from ingot.hlo import dim
 from ingot.kernel.analysis.vector_axis import chooses, has_short_rows
 from ingot.kernel.expr import Expr, is_expensive, make, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import LoopKernel, Pass, Store
-from ingot.kernel.rewrite import AxisSubstitution, ExprSubstitution, applied
+from ingot.kernel.rewrite import ExprSubstitution, applied, at_positions
 from ingot.support.records import replace
 
 MAX_NODES = 500
@@ -53,7 +53,7 @@ def unroll_windows(kernel: LoopKernel) -> LoopKernel:
     gathers = taps <= MAX_GATHERED and _gathers(inner[0])
     if not (gathers or _moves(inner[0], kernel.grid[-1].name) or chooses(inner[0])):
         return kernel
-    return kernel if _size(inner) is None else _without_loops(kernel)
+    return _without_loops(kernel) if _fits(inner) else kernel
 
 
 def _moves(item: Pass, name: str) -> bool:
@@ -81,7 +81,7 @@ def unroll_short_rows(kernel: LoopKernel) -> LoopKernel:
     inner = [item for item in kernel.passes if item.axes]
     if kernel.serial or not kernel.grid or len(inner) < 2 or not has_short_rows(kernel, inner):
         return kernel
-    if any(len(item.axes) != 1 or item.is_running for item in inner) or _size(inner) is None:
+    if any(len(item.axes) != 1 or item.is_running for item in inner) or not _fits(inner):
         return kernel
     return _without_loops(kernel)
 
@@ -94,8 +94,13 @@ def _without_loops(kernel: LoopKernel) -> LoopKernel:
     return replace(kernel, passes=(Pass((), (), tuple(stores)),))
 
 
-def _size(inner: list[Pass]) -> int | None:
-    """Return the number of nodes afterwards, None if too many; passes share equal ones."""
+def is_short(nodes: Collection[Expr]) -> bool:
+    """Whether expressions may be written out."""
+    return len(nodes) <= MAX_NODES and sum(map(is_expensive, nodes)) <= MAX_EXPENSIVE
+
+
+def _fits(inner: list[Pass]) -> bool:
+    """Whether passes may be written out; they share equal expressions."""
     nodes = expensive = 0
     seen = set[Expr]()
     for item in inner:
@@ -105,12 +110,12 @@ def _size(inner: list[Pass]) -> int | None:
         seen.update(own)
         nodes += extent * len(own)
         expensive += extent * sum(map(is_expensive, own))
-    return nodes if nodes <= MAX_NODES and expensive <= MAX_EXPENSIVE else None
+    return nodes <= MAX_NODES and expensive <= MAX_EXPENSIVE
 
 
 def _written_out(item: Pass, kernel: LoopKernel, finished: ExprSubstitution) -> list[Store]:
     """Return a pass's stores at each of its points; its reductions go to `finished`."""
-    points = [item] if not item.axes else _points(item)
+    points = list(at_positions(item, item.axes))
     stores = [finished.store(store) for point in points for store in point.stores]
     names = frozenset(axis.name for axis in kernel.grid)
     for number, reduction in enumerate(item.reductions):
@@ -122,15 +127,3 @@ def _written_out(item: Pass, kernel: LoopKernel, finished: ExprSubstitution) -> 
             leaf = make("reduced", value.dtype, (), (reduction.number, position, names))
             finished.add(leaf, value)
     return stores
-
-
-def _points(item: Pass) -> list[Pass]:
-    """Return the pass as it is at each position of its axes, the last axis fastest."""
-    ranges: list[range] = []
-    for axis in item.axes:
-        ranges.append(range(axis.known_extent))
-    names = [axis.name for axis in item.axes]
-    return [
-        AxisSubstitution(dict(zip(names, position, strict=True))).sweep(item)
-        for position in product(*ranges)
-    ]

@@ -17,7 +17,7 @@ from functools import reduce
 
 from ingot.hlo.dim import Atom, Dim, symbols_of
 from ingot.kernel import expr as ex
-from ingot.kernel.analysis.ranges import RangeSimplifier
+from ingot.kernel.analysis.ranges import RangeSimplifier, ranges_of
 from ingot.kernel.analysis.vector_axis import grid_vector_axis
 from ingot.kernel.expr import Expr, compare, walk
 from ingot.kernel.index_math import dim_of
@@ -92,15 +92,15 @@ def _written_out(kernel: LoopKernel, axis: Axis, period: int) -> LoopKernel:
     grid = tuple(shorter if each is axis else each for each in kernel.grid)
     position = Dim.symbol(axis.name)
     is_whole = compare("LT", ex.index(position), ex.index(whole))
-    ranges = {one.name: (0, one.extent - 1) for one in grid}
+    ranges = ranges_of(grid)
     stores: list[Store] = []
     for phase in range(period):
         there = is_whole if 0 < rest <= phase else None
         own = _Phase(grid, axis.name, position * period + phase, there).sweep(item)
         stores += RangeSimplifier(ranges).sweep(own).stores
     together = Pass((), (), tuple(stores))
-    made = replace(kernel, grid=grid, passes=(together,))
-    return kernel if len(walk(together.exprs)) > MAX_NODES else made
+    is_long = len(walk(together.exprs)) > MAX_NODES
+    return kernel if is_long else replace(kernel, grid=grid, passes=(together,))
 
 
 class _Phase(AxisSubstitution):

@@ -13,7 +13,6 @@ Invariant: each element is stored once, by the expression that it had.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import product
 from math import prod
 
 from ingot.hlo.dim import Dim
@@ -21,11 +20,11 @@ from ingot.hlo.dtype import PRED
 from ingot.kernel.analysis.ranges import RangeSimplifier
 from ingot.kernel.analysis.vector_axis import MANY_ROWS, NARROW, grid_vector_axis
 from ingot.kernel.analysis.work import weighted
-from ingot.kernel.expr import Expr, is_expensive, loads_of, walk
+from ingot.kernel.expr import Expr, loads_of, walk
 from ingot.kernel.index_math import coefficient
-from ingot.kernel.ir import Axis, LoopKernel, Pass, Store
-from ingot.kernel.passes.unroll import MAX_EXPENSIVE, MAX_NODES
-from ingot.kernel.rewrite import AxisSubstitution
+from ingot.kernel.ir import Axis, LoopKernel, Pass
+from ingot.kernel.passes.unroll import is_short
+from ingot.kernel.rewrite import AxisSubstitution, at_positions
 from ingot.support.records import replace
 
 MOST_POSITIONS = 16
@@ -90,18 +89,18 @@ def _written_out(
     is_across = vector is not None and vector in axes
     if vector is not None and is_across and not _is_row_work(kernel, item, axes, vector):
         return None
-    copies = [_at(item, axes, position) for position in product(*map(_positions, axes))]
-    together = Pass((), (), tuple(store for copy in copies for store in copy))
+    copies = _copies(item, axes)
+    together = _joined(copies)
     nodes = walk(together.exprs)
-    if len(nodes) > MAX_NODES or sum(map(is_expensive, nodes)) > MAX_EXPENSIVE:
+    if not is_short(nodes):
         return None
-    apart, shared = sum(_work(walk(Pass((), (), copy).exprs)) for copy in copies), _work(nodes)
+    apart, shared = sum(_work(walk(copy.exprs)) for copy in copies), _work(nodes)
     is_little = apart < WORK_OF_ELEMENT * len(copies)
     if not is_across and (is_little or 4 * shared >= SHARED_OF_FOUR * apart):
         return None
     if not is_across:
         axes = _that_share(item, axes, shared)
-        together = _together(item, axes)
+        together = _joined(_copies(item, axes))
     grid = tuple(axis for axis in kernel.grid if axis not in axes)
     return replace(kernel, grid=grid, passes=(together,))
 
@@ -114,16 +113,20 @@ def _that_share(item: Pass, axes: Sequence[Axis], shared: int) -> Sequence[Axis]
     kept = list(axes)
     for axis in axes:
         rest = [other for other in kept if other is not axis]
-        work = _work(walk(_together(item, rest).exprs)) if rest else 0
+        work = _work(walk(_joined(_copies(item, rest)).exprs)) if rest else 0
         if rest and 4 * shared >= SHARED_OF_FOUR * work * axis.known_extent:
             kept, shared = rest, work
     return kept
 
 
-def _together(item: Pass, axes: Sequence[Axis]) -> Pass:
-    """Return one point with the stores of a pass at all positions of axes."""
-    copies = [_at(item, axes, position) for position in product(*map(_positions, axes))]
-    return Pass((), (), tuple(store for copy in copies for store in copy))
+def _copies(item: Pass, axes: Sequence[Axis]) -> list[Pass]:
+    """Return a pass at each position of axes, where masks and choices are known."""
+    return [RangeSimplifier({}).sweep(copy) for copy in at_positions(item, axes)]
+
+
+def _joined(copies: Iterable[Pass]) -> Pass:
+    """Return one point with the stores of several."""
+    return Pass((), (), tuple(store for copy in copies for store in copy.stores))
 
 
 def _in_blocks(kernel: LoopKernel, item: Pass, vector: Axis | None) -> LoopKernel:
@@ -141,11 +144,9 @@ def _in_blocks(kernel: LoopKernel, item: Pass, vector: Axis | None) -> LoopKerne
             continue
         here = Dim.symbol(axis.name) * block
         copies = (AxisSubstitution({axis.name: here + at}).sweep(item) for at in range(block))
-        together = Pass((), (), tuple(store for copy in copies for store in copy.stores))
+        together = _joined(copies)
         nodes = walk(together.exprs)
-        if len(nodes) > MAX_NODES or sum(map(is_expensive, nodes)) > MAX_EXPENSIVE:
-            continue
-        if 2 * _work(nodes) <= block * _work(walk(item.exprs)):
+        if is_short(nodes) and 2 * _work(nodes) <= block * _work(walk(item.exprs)):
             grid = [*kernel.grid]
             grid[number] = Axis(axis.name, extent // block)
             return replace(kernel, grid=tuple(grid), passes=(together,))
@@ -164,8 +165,7 @@ def _is_row_work(kernel: LoopKernel, item: Pass, axes: Sequence[Axis], vector: A
     gathers = [load for load in loads if any(arg.axes for arg in load.args[load.payload.masked :])]
     if any(coefficient(load.payload.index, vector.name) == 1 for load in gathers):
         return False
-    lanes = len(_positions(vector))
-    positions = prod(len(_positions(axis)) for axis in axes)
+    lanes, positions = vector.known_extent, prod(axis.known_extent for axis in axes)
     wasted = [node for node in walk(item.exprs) if lanes <= NARROW or vector.name not in node.axes]
     return positions // lanes * _work(wasted) >= WORK_OF_ELEMENT * positions
 
@@ -178,15 +178,3 @@ def _work(nodes: Iterable[Expr]) -> int:
 def _is_index(node: Expr) -> bool:
     """Whether a value is read, or is an index in any type: it costs nothing in loops."""
     return node.op in _AT_HAND or (node.op == "convert" and node.args[0].op == "index")
-
-
-def _positions(axis: Axis) -> range:
-    return range(axis.known_extent)
-
-
-def _at(item: Pass, axes: Sequence[Axis], position: tuple[int, ...]) -> tuple[Store, ...]:
-    """Return the stores of a pass at one position of axes."""
-    names = [axis.name for axis in axes]
-    there = {name: (index, index) for name, index in zip(names, position, strict=True)}
-    narrowed = RangeSimplifier(there).sweep(item)
-    return AxisSubstitution(dict(zip(names, position, strict=True))).sweep(narrowed).stores

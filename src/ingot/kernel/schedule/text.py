@@ -42,7 +42,7 @@ from ingot.kernel.text import kernel_text
 def schedule_text(kernel: LoopKernel, schedule: LoopSchedule) -> str:
     """Return the text of a loop kernel's schedule, several lines."""
     strategy = schedule.strategy
-    lines = [f"{_head(strategy)} {{"]
+    lines = [" ".join((strategy.name, *_fields(strategy, ("cuts", "bands", "fold")), "{"))]
     lines += [f"  {line}" for line in _loops(kernel, schedule)]
     lines += [indent(line, "  ") for line in _kernels(strategy)]
     return "\n".join((*lines, "}\n"))
@@ -61,10 +61,6 @@ def fields_text(name: str, schedule: Any) -> str:
 def refusals(refused: Iterable[tuple[str, str]]) -> list[str]:
     """Return a line for each strategy that refused a kernel, with its reason."""
     return [f"  not {name}: {reason}" for name, reason in refused]
-
-
-def _head(strategy: Strategy) -> str:
-    return " ".join((strategy.name, *_fields(strategy, ("cuts", "bands", "fold"))))
 
 
 def _fields(holder: Any, left_out: tuple[str, ...]) -> Iterator[str]:

@@ -25,47 +25,40 @@ from ingot.hlo.interfaces import RegionKind
 from ingot.hlo.module import Module, retarget, set_called
 from ingot.hlo.opdef import opcodes
 from ingot.hlo.rewrite.op_pass import op_pass
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.passes.unfolding import check_unfolded
-from ingot.support.records import record, replace
+from ingot.support.records import replace
 
 _BRANCHES = opcodes(lambda row: row.regions is RegionKind.BRANCH)
 
 
-@record
-class FlattenCallGraph(Pass):
+@module_pass("flatten-call-graph", *_BRANCHES, ensures={"flat-call-graph"})
+def flatten_call_graph(module: Module, context: PassContext) -> bool:
     """Clones computations that several whiles or conditionals call."""
-
-    name = "flatten-call-graph"
-    concerns = frozenset(_BRANCHES)
-    ensures = frozenset({"flat-call-graph"})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Clone from the entry down, so that clones of callers are visited too."""
-        check_unfolded(module)
-        seen: set[Computation] = {module.entry}
-        functions: dict[Computation, Computation] = {}
-        work = [module.entry]
-        changed = False
-        while work:
-            computation = work.pop()
-            for instruction in computation.calls_and_effects:
-                if instruction.opcode == "call":
-                    callee: Computation = instruction.attributes.to_apply
-                    if callee not in functions:
-                        functions[callee] = _own(module, callee, seen)
-                        work.append(functions[callee])
-                    if functions[callee] is not callee:
-                        retarget(instruction, functions)
-                        changed = True
-                    continue
-                if instruction.opcode not in _BRANCHES:
-                    continue
-                own = [_own(module, callee, seen) for callee in instruction.called_computations]
-                changed = changed or own != [*instruction.called_computations]
-                set_called(instruction, own)
-                work.extend(own)
-        return changed
+    check_unfolded(module)
+    seen: set[Computation] = {module.entry}
+    functions: dict[Computation, Computation] = {}
+    work = [module.entry]
+    changed = False
+    while work:
+        computation = work.pop()
+        for instruction in computation.calls_and_effects:
+            if instruction.opcode == "call":
+                callee: Computation = instruction.attributes.to_apply
+                if callee not in functions:
+                    functions[callee] = _own(module, callee, seen)
+                    work.append(functions[callee])
+                if functions[callee] is not callee:
+                    retarget(instruction, functions)
+                    changed = True
+                continue
+            if instruction.opcode not in _BRANCHES:
+                continue
+            own = [_own(module, callee, seen) for callee in instruction.called_computations]
+            changed = changed or own != [*instruction.called_computations]
+            set_called(instruction, own)
+            work.extend(own)
+    return changed
 
 
 def _own(module: Module, callee: Computation, seen: set[Computation]) -> Computation:

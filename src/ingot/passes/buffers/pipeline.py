@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.passes.buffers.copy_insertion import CopyInsertion
-from ingot.passes.buffers.flatten import FlattenCallGraph, split_updates
+from ingot.passes.buffers.flatten import flatten_call_graph, split_updates
 from ingot.passes.late import late
-from ingot.passes.schedule.scheduler import MemoryScheduler
+from ingot.passes.schedule.scheduler import memory_scheduler
 
-_SCHEDULED = (FlattenCallGraph(), split_updates, MemoryScheduler())
+_SCHEDULED = (flatten_call_graph, split_updates, memory_scheduler)
 
 LATENCY_HIDING = late(
     "latency-hiding-scheduler",
-    "schedule.latency_hiding.LatencyHidingScheduler",
+    "schedule.latency_hiding",
     "all-gather all-reduce all-to-all collective-broadcast collective-permute reduce-scatter",
     requires="scheduled",
 )

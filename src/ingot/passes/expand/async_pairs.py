@@ -28,12 +28,11 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opdef import find
 from ingot.hlo.rewrite.op_pass import expander
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.hlo.shape import Shape
 from ingot.semantics.channels import DONE_OF, channel_pairs, require_done, require_done_inside
 from ingot.semantics.device_groups import FLATTENED, grid_of
 from ingot.support.diagnostics import UnsupportedError
-from ingot.support.records import record
 
 _COLLECTIVES = {
     "all-gather-start": "all-gather",
@@ -101,22 +100,16 @@ def _zero(shape: Shape, build: Builder) -> Instruction:
 _OPCODES = frozenset({*DONE_OF, *DONE_OF.values()})
 
 
-@record
-class SendRecvToPermute(Pass):
+@module_pass("send-recv-to-permute", *_OPCODES)
+def send_recv_to_permute(module: Module, context: PassContext) -> bool:
     """Rewrites `send`, `recv` and their done."""
-
-    name = "send-recv-to-permute"
-    concerns = _OPCODES
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every reachable computation."""
-        changed = False
-        for computation in module.post_order():
-            ops = [i for i in computation.post_order() if i.opcode in _OPCODES]
-            if ops:
-                _rewrite(computation, ops, module)
-                changed = True
-        return changed
+    changed = False
+    for computation in module.post_order():
+        ops = [i for i in computation.post_order() if i.opcode in _OPCODES]
+        if ops:
+            _rewrite(computation, ops, module)
+            changed = True
+    return changed
 
 
 def _rewrite(computation: Computation, ops: list[Instruction], module: Module) -> None:

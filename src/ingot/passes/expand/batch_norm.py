@@ -106,10 +106,10 @@ _RESULTS: dict[str, Callable[[_Parts], tuple[Instruction, ...]]] = {
 
 
 @expander("batchnorm_expander", *_RESULTS)
-def batch_norm_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
+def batchnorm_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Rewrites `batch-norm-training`, `batch-norm-inference` and `batch-norm-grad`."""
     parts = _Parts(op, build, module)
     found = _RESULTS[op.opcode](parts)
-    shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
+    shapes = op.shape.parts
     results = [parts.narrow(v, s) for v, s in zip(found, shapes, strict=True)]
     return build.value_of(results, op.shape)

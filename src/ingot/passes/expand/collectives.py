@@ -120,16 +120,9 @@ def parts_of(
     value: Instruction, along: int, count: int, dims: tuple[int | Dim, ...], build: Builder
 ) -> list[Instruction]:
     """Return `count` equal parts of a value along a dimension, each with dimensions `dims`."""
-    whole = value.shape.dims
-    size = whole[along] // count
-    found: list[Instruction] = []
-    for number in range(count):
-        box = tuple(
-            (number * size, (number + 1) * size, 1) if dim == along else (0, length, 1)
-            for dim, length in enumerate(whole)
-        )
-        found.append(build.reshape_to(build.slice(value, slice=box), dims))
-    return found
+    size = value.shape.dims[along] // count
+    bounds = [(number * size, (number + 1) * size) for number in range(count)]
+    return [build.reshape_to(build.slice_along(value, along, *each), dims) for each in bounds]
 
 
 def is_only_device(opcode: str, grid: Grid) -> bool:

@@ -117,8 +117,8 @@ def _approximate_topk(call: Instruction, build: Builder) -> list[Instruction]:
     (comparator,) = call.attributes.called_computations
     axis = reduced_dimension(call)
     result = build.sort(*values, dimensions=(axis,), is_stable=True, to_apply=comparator)
-    box = tuple((0, size, 1) for size in call.shape.elements[0].dims)
-    return [build.slice(part, slice=box) for part in build.elements_of(result)]
+    dims = call.shape.elements[0].dims
+    return [build.leading(part, dims) for part in build.elements_of(result)]
 
 
 _EXPANSIONS: dict[str, Callable[[Instruction, Builder], list[Instruction]]] = {

@@ -63,7 +63,9 @@ def lapack_call(
     rank = max(operand.shape.rank for operand in operands)
     if columns:
         operands = [_swapped(build, operand, rank) for operand in operands]
-        results = [shape.with_dims(_physical(shape, rank)) for shape in results]
+        results = [
+            shape.with_dims(physical_dims(shape.dims, _order(shape, rank))) for shape in results
+        ]
     shapes = [operand.shape for operand in operands]
     call = build.custom_call(
         *operands,
@@ -95,10 +97,6 @@ def _order(shape: Shape, rank: int) -> Order:
     if shape.rank < rank:
         return row_major(shape.rank)
     return (rank - 2, rank - 1, *range(rank - 3, -1, -1))
-
-
-def _physical(shape: Shape, rank: int) -> Dims:
-    return physical_dims(shape.dims, _order(shape, rank))
 
 
 def _swapped(build: Builder, matrix: Instruction, rank: int) -> Instruction:

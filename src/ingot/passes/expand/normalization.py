@@ -27,8 +27,8 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.census import types
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.support.records import record, replace
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
+from ingot.support.records import replace
 
 _CONTRACTIONS = ops_with(Trait.CONTRACTION)
 _FOLDS = ops_with(FusionClass.REDUCTION)
@@ -49,29 +49,17 @@ WIDE_INTEGERS: Wide = {
 }
 
 
-@record
-class FloatNormalization(Pass):
+@module_pass("float-normalization", *types({*WIDE_FLOATS, *WIDE_SUMS}))
+def float_normalization(module: Module, context: PassContext) -> bool:
     """Computes floats of at most 8 bits, and sums of 16-bit floats, in f32."""
-
-    name = "float-normalization"
-    concerns = types({*WIDE_FLOATS, *WIDE_SUMS})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every reachable computation."""
-        changed = _normalize(module, WIDE_FLOATS)
-        return _widen_sums(module) or changed
+    changed = _normalize(module, WIDE_FLOATS)
+    return _widen_sums(module) or changed
 
 
-@record
-class SubByteNormalization(Pass):
+@module_pass("sub-byte-normalization", *types(WIDE_INTEGERS))
+def sub_byte_normalization(module: Module, context: PassContext) -> bool:
     """Computes integers narrower than a byte in s8 and u8."""
-
-    name = "sub-byte-normalization"
-    concerns = types(WIDE_INTEGERS)
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every reachable computation."""
-        return _normalize(module, WIDE_INTEGERS)
+    return _normalize(module, WIDE_INTEGERS)
 
 
 def _normalize(module: Module, wide: Wide) -> bool:
@@ -222,9 +210,5 @@ def _fold_of(computation: Computation) -> str:
         return ""
     while root.opcode == "convert":
         root = root.operands[0]
-    sources = {_source(operand) for operand in root.operands}
+    sources = {one.operands[0] if one.opcode == "convert" else one for one in root.operands}
     return root.opcode if sources == set(computation.parameters) else ""
-
-
-def _source(operand: Instruction) -> Instruction:
-    return operand.operands[0] if operand.opcode == "convert" else operand

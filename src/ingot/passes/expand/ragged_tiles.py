@@ -108,9 +108,7 @@ def tiled(op: Instruction, build: Builder, module: Module, limits: Instruction) 
         body=module.take(_body(op, state.shape, along, rows, module)),
     )
     made = build.element_of(loop, state.operands.index(result))
-    if made.shape.dims != op.shape.dims:
-        made = build.slice(made, slice=tuple((0, size, 1) for size in op.shape.dims))
-    return made
+    return build.leading(made, op.shape.dims)
 
 
 @record

@@ -194,7 +194,7 @@ def _by_rank(
 
 
 def _reduced_over_nothing(op: Instruction, build: Builder) -> Instruction:
-    shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
+    shapes = op.shape.parts
     pairs = zip(op.operands, shapes, strict=False)
     return build.value_of([build.convert_to(one, s.dtype) for one, s in pairs], op.shape)
 

@@ -90,10 +90,8 @@ def _normal(
 ) -> Instruction:
     wide, dims = _wide(shape.dtype), shape.dims
     both = _unit(words, wide, build)
-    box = tuple((0, size, 1) for size in dims)
-    first, second = (
-        build.reshape_to(build.slice(both, slice=(*box, (n, n + 1, 1))), dims) for n in (0, 1)
-    )
+    halves = (build.slice_along(both, len(dims), n, n + 1) for n in (0, 1))
+    first, second = (build.reshape_to(half, dims) for half in halves)
     # 1 - u is in (0, 1]: its logarithm is finite.
     length = build.log(build.subtract(1.0, first))
     radius = build.sqrt(build.multiply(-2.0, length))

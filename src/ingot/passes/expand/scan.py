@@ -37,7 +37,7 @@ from ingot.support.records import record
 
 
 @expander("scan_expander", "scan")
-def scan_to_while(op: Instruction, build: Builder, module: Module) -> Instruction:
+def scan_expander(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Rewrites `scan`."""
     given = op.as_(ScanAttributes)
     count = given.num_carries

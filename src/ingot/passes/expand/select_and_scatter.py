@@ -83,7 +83,7 @@ class _Expansion:
 
     def _holders(self) -> tuple[int, ...]:
         """Return how many windows may hold an element, along each dimension."""
-        return tuple(ceil_div(_extent(one), one.stride) for one in self.window)
+        return tuple(ceil_div(one.extent, one.stride) for one in self.window)
 
     def _windowed(self) -> tuple[int, ...]:
         """Return the dimensions along which the window moves at all."""
@@ -208,11 +208,6 @@ class _Expansion:
             to_apply=given.scatter,
         )
         return build.reshape_to(made, self.dims)
-
-
-def _extent(one: WindowDimension) -> int:
-    """Return how many elements lie from a window's first one to its last one."""
-    return (one.size - 1) * one.window_dilation + 1
 
 
 def _rounded_up(size: int | Dim, step: int) -> int | Dim:

@@ -16,10 +16,9 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.op_pass import expander
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.semantics.custom_calls import ORDER, is_annotation, is_note
 from ingot.semantics.foreign_calls import ends_at_barrier
-from ingot.support.records import record
 
 _NOT_RUN = ops_with(Trait.LEAF, also=("tuple",))
 """Ops that have no time at which they run."""
@@ -27,27 +26,21 @@ _CHANGES = ops_with(Trait.RESHAPE_LIKE, also=("convert",))
 """Ops between a collective of the runtime and the value that the program asked for."""
 
 
-@record
-class ShardingRemover(Pass):
+@module_pass("sharding-remover", "custom-call")
+def sharding_remover(module: Module, context: PassContext) -> bool:
     """Replaces annotations of unchanged shape by their operands."""
-
-    name = "sharding-remover"
-    concerns = frozenset({"custom-call"})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every reachable computation."""
-        changed = False
-        for computation in module.post_order():
-            for item in [i for i in computation.instructions if is_annotation(i)]:
-                computation.replace_all_uses(item, item.operands[0])
-                computation.remove(item)
+    changed = False
+    for computation in module.post_order():
+        for item in [i for i in computation.instructions if is_annotation(i)]:
+            computation.replace_all_uses(item, item.operands[0])
+            computation.remove(item)
+            changed = True
+        for note in [i for i in computation.instructions if is_note(i)]:
+            if not note.users and not note.is_root:
+                keep_order(note)
+                computation.remove(note)
                 changed = True
-            for note in [i for i in computation.instructions if is_note(i)]:
-                if not note.users and not note.is_root:
-                    keep_order(note)
-                    computation.remove(note)
-                    changed = True
-        return changed
+    return changed
 
 
 def keep_order(note: Instruction) -> None:

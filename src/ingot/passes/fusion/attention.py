@@ -23,14 +23,13 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.passes.fusion.fusion import controlled_computations
 from ingot.passes.fusion.groups import Decision, Group, Grouping, GroupKind
 from ingot.passes.fusion.outline import outline
 from ingot.passes.fusion.products import CONTRACTIONS
 from ingot.passes.fusion.recompute import is_cheap_to_recompute, moves_last
 from ingot.support.graphs import reachable
-from ingot.support.records import record
 
 MIN_QUERIES, MIN_KEYS = 32, 96
 """Rows and columns of scores from which on the kernel is faster than three.
@@ -50,27 +49,21 @@ _COMPUTED = ops_with(Trait.ELEMENTWISE, Trait.SHAPING, Trait.CONSTANT_LIKE)
 _FOLDS = ops_with(FusionClass.CONTRACTION, FusionClass.REDUCTION)
 
 
-@record
-class AttentionFusion(Pass):
+@module_pass("attention-fusion", "dot")
+def attention_fusion(module: Module, context: PassContext) -> bool:
     """Makes one kernel of attention where that pays."""
-
-    name = "attention-fusion"
-    concerns = frozenset({"dot"})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Outline every attention of the computations that run instructions one by one."""
-        if context.fp < Fp.CONTRACT:
-            return False
-        changed = False
-        for computation in controlled_computations(module):
-            grouping = Grouping()
-            for dot in [i for i in computation.post_order() if i.opcode == "dot"]:
-                group = _group(computation, dot, grouping)
-                if group is not None:
-                    grouping.group_of.update(dict.fromkeys(group.roots, group))
-                    context.remarks.extend(_decisions(group))
-            changed |= outline(computation, grouping)
-        return changed
+    if context.fp < Fp.CONTRACT:
+        return False
+    changed = False
+    for computation in controlled_computations(module):
+        grouping = Grouping()
+        for dot in [i for i in computation.post_order() if i.opcode == "dot"]:
+            group = _group(computation, dot, grouping)
+            if group is not None:
+                grouping.group_of.update(dict.fromkeys(group.roots, group))
+                context.remarks.extend(_decisions(group))
+        changed |= outline(computation, grouping)
+    return changed
 
 
 def _decisions(group: Group) -> Iterable[Decision]:

@@ -12,7 +12,7 @@ own: `legality` (`why_not_each`) does not join parts.
 
 Example:
     >>> from ingot.hlo.builder import Builder
-    >>> from ingot.hlo.rewrite.pass_base import PassContext
+    >>> from ingot.hlo.rewrite.pass_base import PassContext, module_pass
     >>> b = Builder("main")
     >>> joined = b.concatenate(*[b.parameter(0, "f32[2]")] * 100, dimensions=(0,))
     >>> wide_concatenates.run(Module.of("m", b.build(joined)), PassContext())
@@ -30,13 +30,12 @@ from ingot.hlo.interfaces import RegionKind, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
 from ingot.hlo.rewrite.op_pass import expander
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.passes.fusion.decide import alone, decide
 from ingot.passes.fusion.groups import Decision
 from ingot.passes.fusion.legality import IN_PLACE, MAX_PARTS
 from ingot.passes.fusion.outline import outline, stored_products
 from ingot.support.graphs import reachable
-from ingot.support.records import record
 
 CONTROL = ops_with(RegionKind.BRANCH, RegionKind.CALL)
 
@@ -73,31 +72,24 @@ def own_fills(computation: Computation) -> bool:
     return bool(shared)
 
 
-@record
-class Fusion(Pass):
+@module_pass("fusion", ensures={"fused"}, lowers=True)
+def fusion(module: Module, context: PassContext) -> bool:
     """Makes kernels: loop, reduction, multi-output and contraction fusions.
 
     If the pass is disabled by name, it makes one kernel of each op: every op runs in some kernel.
     """
-
-    name = "fusion"
-    ensures = frozenset({"fused"})
-    lowers = True
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Fuse every controlled computation."""
-        changed = False
-        decisions: list[Decision] = []
-        is_left_out = self.name in context.disabled
-        contracts = context.fp >= Fp.CONTRACT
-        for computation in controlled_computations(module):
-            changed |= own_fills(computation)
-            grouping = alone(computation) if is_left_out else decide(computation)
-            decisions.extend(grouping.decisions)
-            stored = stored_products(grouping.groups) if contracts else ()
-            changed |= outline(computation, grouping, stored)
-        context.remarks.extend(decisions)
-        return changed
+    changed = False
+    decisions: list[Decision] = []
+    is_left_out = "fusion" in context.disabled
+    contracts = context.fp >= Fp.CONTRACT
+    for computation in controlled_computations(module):
+        changed |= own_fills(computation)
+        grouping = alone(computation) if is_left_out else decide(computation)
+        decisions.extend(grouping.decisions)
+        stored = stored_products(grouping.groups) if contracts else ()
+        changed |= outline(computation, grouping, stored)
+    context.remarks.extend(decisions)
+    return changed
 
 
 @expander("wide-concatenates", "concatenate", lowers=True)

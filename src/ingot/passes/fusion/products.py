@@ -69,10 +69,6 @@ def feeds_prologue(group: Group, producer: Instruction) -> bool:
     return any(user is not None and producer in user.operands for user in users)
 
 
-def _has_driver(contraction: Instruction) -> bool:
-    return contraction.opcode == "convolution" and is_driven(contraction)
-
-
 def _is_rounded(operand: Instruction, dot: Instruction) -> bool:
     """Whether an operand is a conversion to factors in words, and each is read many times."""
     if operand.opcode != "convert" or dot.opcode != "dot":
@@ -93,7 +89,7 @@ def reads_operand_from_memory(dot: Instruction, producer: Instruction) -> bool:
 
     It reads each element many times, so only ops that move or cast elements are fused into it.
     """
-    if dot.shape.dtype.is_complex or _has_driver(dot):
+    if dot.shape.dtype.is_complex or (dot.opcode == "convolution" and is_driven(dot)):
         # The library runs it, and reads its operands from memory.
         return True
     return producer.opcode not in CONTRACTIONS[dot.opcode] or _is_rounded(producer, dot)

@@ -45,7 +45,7 @@ from ingot.hlo.module import Module
 from ingot.hlo.opdef import Trait, find
 from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.hlo.rewrite.op_pass import op_pass
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.dynamic.boundary import reopen
 from ingot.passes.fusion.recompute import LITERALS
@@ -67,7 +67,7 @@ from ingot.support.regex import regex
 
 
 @op_pass("custom-call-layouts", "custom-call")
-def explicit_layouts(op: Instruction, module: Module, context: PassContext) -> bool:
+def custom_call_layouts(op: Instruction, module: Module, context: PassContext) -> bool:
     """Makes the layouts of custom calls explicit: transposes, or a transposed problem to solve."""
     if is_assertion(op) or not _moves(op):
         return False
@@ -217,24 +217,18 @@ def _is_transposed(value: Instruction, depth: int) -> bool:
     return any(_is_transposed(operand, depth - 1) for operand in value.operands)
 
 
-@record
-class BitcastDecomposer(Pass):
+@module_pass("bitcast-decomposer", "bitcast")
+def bitcast_decomposer(module: Module, context: PassContext) -> bool:
     """Replaces every `bitcast` by ops whose meaning does not depend on layouts."""
-
-    name = "bitcast-decomposer"
-    concerns = frozenset({"bitcast"})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite the bitcasts of every reachable computation."""
-        changed = False
-        for computation in module.post_order():
-            # All are read before any is replaced: operands' layouts must be the original ones.
-            bitcasts = [i for i in computation.post_order() if i.opcode == "bitcast"]
-            orders = [(_order(i.operands[0].shape), _order(i.shape)) for i in bitcasts]
-            for bitcast, (before, after) in zip(bitcasts, orders, strict=True):
-                computation.replace(bitcast, _decomposed(bitcast, before, after))
-                changed = True
-        return changed
+    changed = False
+    for computation in module.post_order():
+        # All are read before any is replaced: operands' layouts must be the original ones.
+        bitcasts = [i for i in computation.post_order() if i.opcode == "bitcast"]
+        orders = [(_order(i.operands[0].shape), _order(i.shape)) for i in bitcasts]
+        for bitcast, (before, after) in zip(bitcasts, orders, strict=True):
+            computation.replace(bitcast, _decomposed(bitcast, before, after))
+            changed = True
+    return changed
 
 
 def _order(shape: Shape) -> tuple[int, ...]:
@@ -295,7 +289,7 @@ class EntryLayouts:
 def store_in_layouts(module: Module) -> EntryLayouts:
     """Give the entry row-major shapes for the layouts that it asks for; return the layouts."""
     shapes = module.parameter_shapes
-    results = _elements(module.result_shape)
+    results = module.result_shape.parts
     wanted = take_entry_layouts(module)
     plain = EntryLayouts(_row_major(shapes), _row_major(results))
     if wanted is None:
@@ -307,10 +301,6 @@ def store_in_layouts(module: Module) -> EntryLayouts:
     made = _store_results(module, wanted[1])
     drop_unequal_aliases(module)
     return EntryLayouts(tuple(given), made)
-
-
-def _elements(shape: Shape) -> tuple[Shape, ...]:
-    return shape.elements if shape.is_tuple else (shape,)
 
 
 def _row_major(shapes: Sequence[Shape]) -> tuple[Order, ...]:

@@ -35,7 +35,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.transfer import AsyncAttributes, AsyncStartAttributes
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.hlo.shape import Shape
 from ingot.passes.schedule.problem import Problem, problems_of, typical
 from ingot.semantics.device_groups import grid_of
@@ -56,33 +56,26 @@ _SHARES = (1.0, 0.5, 0.25)
 """How much of that may be on its way; the largest share is taken with which the peak allows it."""
 
 
-@record
-class LatencyHidingScheduler(Pass):
+@module_pass("latency-hiding-scheduler", *ops_with(Trait.EXCHANGE), requires={"scheduled"})
+def latency_hiding_scheduler(module: Module, context: PassContext) -> bool:
     """Moves instructions between a collective and its readers, and makes it a pair."""
+    from ingot.passes.schedule.estimates import Estimates
 
-    name = "latency-hiding-scheduler"
-    concerns = frozenset(ops_with(Trait.EXCHANGE))
-    requires = frozenset({"scheduled"})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Reorder each computation that has collectives."""
-        from ingot.passes.schedule.estimates import Estimates
-
-        estimates = Estimates(grid_of(module))
-        found: list[tuple[Computation, _Order]] = []
-        for problem in problems_of(module):
-            computation = problem.computation
-            problem.taken = module.schedule[computation]
-            if any(one.has(Trait.EXCHANGE) for one in problem.taken) and not problem.surviving:
-                order = _hidden(problem, estimates)
-                if order is not None:
-                    found.append((computation, order))
-            estimates.add(computation)
-        for computation, order in found:
-            module.schedule[computation] = _with_pairs(order)
-        if found:
-            forget_liveness(module)
-        return bool(found)
+    estimates = Estimates(grid_of(module))
+    found: list[tuple[Computation, _Order]] = []
+    for problem in problems_of(module):
+        computation = problem.computation
+        problem.taken = module.schedule[computation]
+        if any(one.has(Trait.EXCHANGE) for one in problem.taken) and not problem.surviving:
+            order = _hidden(problem, estimates)
+            if order is not None:
+                found.append((computation, order))
+        estimates.add(computation)
+    for computation, order in found:
+        module.schedule[computation] = _with_pairs(order)
+    if found:
+        forget_liveness(module)
+    return bool(found)
 
 
 @record

@@ -29,32 +29,27 @@ from ingot.analysis.liveness import forget_liveness
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.passes.schedule.problem import Problem, problems_of
-from ingot.support.records import record
 
 _EARLY = ops_with(Trait.LEAF)
 
 
-@record
-class MemoryScheduler(Pass):
-    """Fills `module.schedule` for the entry and all that calls and control flow run."""
+@module_pass("hlo-memory-scheduler", requires={"flat-call-graph"}, ensures={"scheduled"})
+def memory_scheduler(module: Module, context: PassContext) -> bool:
+    """Fills `module.schedule` for the entry and all that calls and control flow run.
 
-    name = "hlo-memory-scheduler"
-    requires = frozenset({"flat-call-graph"})
-    ensures = frozenset({"scheduled"})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Schedule callees before callers, so that a loop's own peak is known."""
-        before = dict(module.schedule)
-        module.schedule.clear()
-        for problem in problems_of(module):
-            problem.taken = best_order(problem)
-            module.schedule[problem.computation] = list(problem.taken)
-        if before == module.schedule:
-            return False
-        forget_liveness(module)
-        return True
+    Callees come before callers, so that a loop's own peak is known.
+    """
+    before = dict(module.schedule)
+    module.schedule.clear()
+    for problem in problems_of(module):
+        problem.taken = best_order(problem)
+        module.schedule[problem.computation] = list(problem.taken)
+    if before == module.schedule:
+        return False
+    forget_liveness(module)
+    return True
 
 
 def best_order(problem: Problem) -> list[Instruction]:

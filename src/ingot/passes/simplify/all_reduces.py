@@ -36,7 +36,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.hlo.rewrite.licence import Fp
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.passes.simplify.while_loops.rows import trips_of
 from ingot.passes.simplify.while_loops.state import (
     MOVES,
@@ -57,26 +57,20 @@ MOST = 1 << 20
 """Bytes of all operands of one all-reduce, at most: they lie in memory until the last is known."""
 
 
-@record
-class AllReduceCombiner(Pass):
-    """Combines small all-reduces."""
-
-    name = "all-reduce-combiner"
-    concerns = frozenset({"all-reduce"})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Combine those of every computation, one kind after the other."""
-        changed = False
-        for computation in module.post_order():
-            kinds: defaultdict[object, set[Instruction]] = defaultdict(set)
-            for op in computation.calls_and_effects:
-                if _is_small(op):
-                    kinds[all_reduce_kind(op)].add(op)
-            # Dependencies are looked up for each kind, because combining one kind changes them.
-            for ops in kinds.values():
-                for group in _independent(computation, ops) if len(ops) > 1 else ():
-                    changed = _combine(group) or changed
-        return changed
+@module_pass("all-reduce-combiner", "all-reduce")
+def all_reduce_combiner(module: Module, context: PassContext) -> bool:
+    """Combines small all-reduces, one kind after the other."""
+    changed = False
+    for computation in module.post_order():
+        kinds: defaultdict[object, set[Instruction]] = defaultdict(set)
+        for op in computation.calls_and_effects:
+            if _is_small(op):
+                kinds[all_reduce_kind(op)].add(op)
+        # Dependencies are looked up for each kind, because combining one kind changes them.
+        for ops in kinds.values():
+            for group in _independent(computation, ops) if len(ops) > 1 else ():
+                changed = _combine(group) or changed
+    return changed
 
 
 def _is_small(op: Instruction) -> bool:
@@ -153,27 +147,21 @@ def _join(ops: list[Instruction]) -> bool:
     return True
 
 
-@record
-class AllReduceCodeMotion(Pass):
+@module_pass("all-reduce-code-motion", "all-reduce")
+def all_reduce_code_motion(module: Module, context: PassContext) -> bool:
     """Moves transposes and sums of all-reduces to their operands."""
-
-    name = "all-reduce-code-motion"
-    concerns = frozenset({"all-reduce"})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Visit every reachable computation, from operands to users."""
-        changed = False
-        for computation in module.post_order():
-            if all(op.opcode != "all-reduce" for op in computation.calls_and_effects):
-                continue
-            order = computation.post_order()
-            number = {op: n for n, op in enumerate(order)}
-            for op in order:
-                if op.opcode == "transpose":
-                    changed = _move_transpose(op) or changed
-                elif op.opcode == "add" and context.fp >= Fp.CONTRACT:
-                    changed = _move_sum(op, number) or changed
-        return changed
+    changed = False
+    for computation in module.post_order():
+        if all(op.opcode != "all-reduce" for op in computation.calls_and_effects):
+            continue
+        order = computation.post_order()
+        number = {op: n for n, op in enumerate(order)}
+        for op in order:
+            if op.opcode == "transpose":
+                changed = _move_transpose(op) or changed
+            elif op.opcode == "add" and context.fp >= Fp.CONTRACT:
+                changed = _move_sum(op, number) or changed
+    return changed
 
 
 def _move_transpose(transpose: Instruction) -> bool:
@@ -221,7 +209,9 @@ def _replace(op: Instruction, summed: Instruction, operand: Instruction) -> None
 
 
 @loop_pass("while-loop-all-reduce-code-motion")
-def loop_all_reduce_motion(loop: Instruction, module: Module, context: PassContext) -> bool:
+def while_loop_all_reduce_code_motion(
+    loop: Instruction, module: Module, context: PassContext
+) -> bool:
     """Moves all-reduces of summands of a loop behind it."""
     body = loop.attributes.body
     if all(one.opcode != "all-reduce" for one in body.calls_and_effects):

@@ -8,7 +8,7 @@ computed and one result is selected. Other loops and branches of the program are
 XLA's dumps after its optimizations have fusions for its own emitters; Ingot decides its own. The
 defuser runs first, so that every pass sees plain ops.
 
-Source: xla/service/call_inliner.cc, map_inliner.cc, conditional_simplifier.cc, defuser.cc,
+Source: xla/service/call_inliner.cc, map_inliner.cc, simplify_conditional.cc, defuser.cc,
 conditional_to_select.cc (which does it for `map`).
 """
 
@@ -23,48 +23,35 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.fingerprint import fingerprint_computation
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.rewrite.rule import RuleBuilder
 from ingot.hlo.shape import Shape
 from ingot.passes.inline import called_by, inline, inline_all
-from ingot.support.records import record, replace
+from ingot.support.records import replace
 
 
-@record
-class CallInliner(Pass):
+@module_pass("call-inliner", "call", ensures={"flat-calls"})
+def call_inliner(module: Module, context: PassContext) -> bool:
     """Replaces calls by the bodies of their computations, except those that `unfolding` keeps."""
-
-    name = "call-inliner"
-    concerns = frozenset({"call"})
-    ensures = frozenset({"flat-calls"})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Inline in every reachable computation."""
-        return inline_all(module, called_by("call"))
+    return inline_all(module, called_by("call"))
 
 
-@record
-class MapInliner(Pass):
+@module_pass("map-inliner", "map")
+def map_inliner(module: Module, context: PassContext) -> bool:
     """Replaces `map` of elementwise computations by their ops on whole arrays."""
-
-    name = "map-inliner"
-    concerns = frozenset({"map"})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Inline in every reachable computation."""
-        changed = False
-        for computation in reached(module.entry):
-            work = [i for i in computation.calls_and_effects if i.opcode == "map"]
-            while work:
-                mapping = work.pop()
-                made = _widened(mapping)
-                if made is not None:
-                    result, inner = made
-                    computation.substitute(mapping, result)
-                    work.extend(one for one in inner if one.parent is not None)
-                    changed = True
-        return changed
+    changed = False
+    for computation in reached(module.entry):
+        work = [i for i in computation.calls_and_effects if i.opcode == "map"]
+        while work:
+            mapping = work.pop()
+            made = _widened(mapping)
+            if made is not None:
+                result, inner = made
+                computation.substitute(mapping, result)
+                work.extend(one for one in inner if one.parent is not None)
+                changed = True
+    return changed
 
 
 _WIDENED = ops_with(Trait.LEAF, Trait.TUPLE, Trait.ELEMENTWISE, also=("map",))
@@ -104,16 +91,10 @@ def _widened(mapping: Instruction) -> tuple[Instruction, list[Instruction]] | No
     return wide[mapped.root], maps
 
 
-@record
-class ConditionalSimplifier(Pass):
+@module_pass("simplify-conditional", "conditional")
+def simplify_conditional(module: Module, context: PassContext) -> bool:
     """Inlines the branch of a `conditional` that is known, and branches that are all equal."""
-
-    name = "simplify-conditional"
-    concerns = frozenset({"conditional"})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Simplify in every reachable computation."""
-        return inline_all(module, _taken)
+    return inline_all(module, _taken)
 
 
 def _taken(instruction: Instruction) -> tuple[Computation, Sequence[Instruction]] | None:
@@ -142,20 +123,14 @@ def _known_branch(conditional: Instruction) -> int | None:
     return None
 
 
-@record
-class Defuser(Pass):
+@module_pass("defuser", "fusion")
+def defuser(module: Module, context: PassContext) -> bool:
     """Replaces every fusion by the body of its computation."""
-
-    name = "defuser"
-    concerns = frozenset({"fusion"})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Inline in every reachable computation."""
-        for computation in module.post_order():
-            fusions = {i for i in computation.calls_and_effects if i.opcode == "fusion"}
-            if fusions:
-                _free(computation, fusions)
-        return inline_all(module, called_by("fusion"))
+    for computation in module.post_order():
+        fusions = {i for i in computation.calls_and_effects if i.opcode == "fusion"}
+        if fusions:
+            _free(computation, fusions)
+    return inline_all(module, called_by("fusion"))
 
 
 def _free(computation: Computation, fusions: set[Instruction]) -> None:
@@ -173,23 +148,17 @@ _CONTROL = ops_with(
 )
 
 
-@record
-class ConditionalToSelect(Pass):
+@module_pass("conditional-to-select", "conditional")
+def conditional_to_select(module: Module, context: PassContext) -> bool:
     """Replaces conditionals in computations that are applied to elements."""
-
-    name = "conditional-to-select"
-    concerns = frozenset({"conditional"})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite the computations that reachable ops apply to elements."""
-        flattened = [
-            _flatten(applied)
-            for computation in module.post_order()
-            for op in computation.instructions
-            if op.opcode not in _CONTROL
-            for applied in op.called_computations
-        ]
-        return any(flattened)
+    flattened = [
+        _flatten(applied)
+        for computation in module.post_order()
+        for op in computation.instructions
+        if op.opcode not in _CONTROL
+        for applied in op.called_computations
+    ]
+    return any(flattened)
 
 
 def _flatten(computation: Computation) -> bool:

@@ -19,29 +19,23 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.hlo.module import Module, retarget
 from ingot.hlo.rewrite.fingerprint import Representatives
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.semantics.assertions import always_holds
 from ingot.support.graphs import reachable
-from ingot.support.records import record
 
 
-@record
-class DeadCodeElimination(Pass):
+@module_pass("dce")
+def dead_code_elimination(module: Module, context: PassContext) -> bool:
     """Removes instructions that neither a result nor a side effect needs."""
-
-    name = "dce"
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Clean every reachable computation, callees first, and drop the unreachable ones."""
-        effects: dict[Computation, bool] = {}
-        changed = False
-        for computation in module.post_order():
-            changed = _clean(computation, effects) or changed
-        reachable = set(module.post_order())
-        for computation in [c for c in module.computations.values() if c not in reachable]:
-            module.remove(computation)
-            changed = True
-        return changed
+    effects: dict[Computation, bool] = {}
+    changed = False
+    for computation in module.post_order():
+        changed = _clean(computation, effects) or changed
+    reachable = set(module.post_order())
+    for computation in [c for c in module.computations.values() if c not in reachable]:
+        module.remove(computation)
+        changed = True
+    return changed
 
 
 def live_instructions(
@@ -77,20 +71,15 @@ _SCALAR_CALLERS = ops_with(RegionKind.ELEMENT, RegionKind.DEVICE)
 _NEVER = ops_with(Trait.BARRIER, also=("parameter",))
 
 
-@record
-class CommonSubexpressionElimination(Pass):
+@module_pass("cse")
+def common_subexpression_elimination(module: Module, context: PassContext) -> bool:
     """Keeps the first of several instructions with equal op, operands, shape and attributes."""
-
-    name = "cse"
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Merge equal reducers, then equal instructions in every reachable computation."""
-        called = Representatives()
-        changed = _merge_reducers(module, called)
-        effects: dict[Computation, bool] = {}
-        for computation in module.post_order():
-            changed = _merge(computation, called, effects) or changed
-        return changed
+    called = Representatives()
+    changed = _merge_reducers(module, called)
+    effects: dict[Computation, bool] = {}
+    for computation in module.post_order():
+        changed = _merge(computation, called, effects) or changed
+    return changed
 
 
 def _merge(

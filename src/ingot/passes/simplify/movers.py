@@ -27,7 +27,6 @@ Source: xla/hlo/transforms/simplifiers/reshape_mover.cc.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 
 from ingot.analysis.common_factors import common_factors
@@ -38,33 +37,28 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.opset.shaping import DimensionsAttributes
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
-from ingot.support.records import record
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 
 Dims = tuple[int | Dim, ...]
 
 _IN_MEMORY = ops_with(Trait.LEAF, also=("get-tuple-element",))
 
 
-@record
-class _Mover(Pass):
-    """Replaces elementwise ops by moves of the op on other operands."""
+Move = Callable[[Instruction], Instruction | None]
+"""Returns the move of an elementwise op on what its operands are moves of, None if it stays."""
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite every reachable computation, from operands to users."""
-        changed = False
-        for computation in module.post_order():
-            for op in computation.post_order():
-                if op.has(Trait.ELEMENTWISE) and op.shape.is_array and not op.control_predecessors:
-                    made = self.moved(op)
-                    if made is not None:
-                        computation.replace(op, made)
-                        changed = True
-        return changed
 
-    @abstractmethod
-    def moved(self, op: Instruction) -> Instruction | None:
-        """Return the move of an elementwise op on what its operands are moves of, if it pays."""
+def _move_all(module: Module, moved: Move) -> bool:
+    """Replace elementwise ops, from operands to users, by moves of the op on other operands."""
+    changed = False
+    for computation in module.post_order():
+        for op in computation.post_order():
+            if op.has(Trait.ELEMENTWISE) and op.shape.is_array and not op.control_predecessors:
+                made = moved(op)
+                if made is not None:
+                    computation.replace(op, made)
+                    changed = True
+    return changed
 
 
 def _on_sources(
@@ -84,35 +78,34 @@ def _on_sources(
 # ---- transposes
 
 
-@record
-class TransposeMover(_Mover):
+@module_pass("transpose-mover", "transpose")
+def transpose_mover(module: Module, context: PassContext) -> bool:
     """Moves transposes of the operands of elementwise ops to their results."""
+    return _move_all(module, _transposed)
 
-    name = "transpose-mover"
-    concerns = frozenset({"transpose"})
 
-    def moved(self, op: Instruction) -> Instruction | None:
-        """Return the transpose of the op, on the sources of its operands."""
-        order = _common_order(op)
-        if order is None:
-            return None
-        build = Builder(op.computation, op.metadata)
-        sizes = tuple(op.shape.dims[order.index(number)] for number in range(len(order)))
+def _transposed(op: Instruction) -> Instruction | None:
+    """Return the transpose of the op, on the sources of its operands."""
+    order = _common_order(op)
+    if order is None:
+        return None
+    build = Builder(op.computation, op.metadata)
+    sizes = tuple(op.shape.dims[order.index(number)] for number in range(len(order)))
 
-        def source(operand: Instruction) -> Instruction:
-            if operand.opcode == "transpose":
-                return operand.operands[0]
-            if not operand.shape.rank:
-                return operand
-            # A broadcast has its dimension numbers in order: its operand is transposed.
-            dims = [order[dim] for dim in operand.as_(DimensionsAttributes).dimensions]
-            permutation = tuple(sorted(range(len(dims)), key=dims.__getitem__))
-            value = operand.operands[0]
-            if permutation != tuple(range(len(dims))):
-                value = build.transpose(value, dimensions=permutation)
-            return build.broadcast_to(value, sizes, tuple(sorted(dims)))
+    def source(operand: Instruction) -> Instruction:
+        if operand.opcode == "transpose":
+            return operand.operands[0]
+        if not operand.shape.rank:
+            return operand
+        # A broadcast has its dimension numbers in order: its operand is transposed.
+        dims = [order[dim] for dim in operand.as_(DimensionsAttributes).dimensions]
+        permutation = tuple(sorted(range(len(dims)), key=dims.__getitem__))
+        value = operand.operands[0]
+        if permutation != tuple(range(len(dims))):
+            value = build.transpose(value, dimensions=permutation)
+        return build.broadcast_to(value, sizes, tuple(sorted(dims)))
 
-        return build.transpose(_on_sources(op, sizes, source), dimensions=order)
+    return build.transpose(_on_sources(op, sizes, source), dimensions=order)
 
 
 def _common_order(op: Instruction) -> tuple[int, ...] | None:
@@ -132,24 +125,23 @@ def _common_order(op: Instruction) -> tuple[int, ...] | None:
 # ---- reshapes of products
 
 
-@record
-class ReshapeMover(_Mover):
+@module_pass("reshape-mover", "dot")
+def reshape_mover(module: Module, context: PassContext) -> bool:
     """Moves reshapes of products from the operands of elementwise ops to their results."""
+    return _move_all(module, _reshape_of)
 
-    name = "reshape-mover"
-    concerns = frozenset({"dot"})
 
-    def moved(self, op: Instruction) -> Instruction | None:
-        """Return the reshape of the op, on the rows and columns of a product."""
-        found = {one.operands[0].shape.dims for one in op.operands if _is_of_product(one)}
-        if len(found) != 1:
-            return None
-        (dims,) = found
-        if not all(_fits(operand, op.shape.dims, dims) for operand in op.operands):
-            return None
-        build = Builder(op.computation, op.metadata)
-        made = _on_sources(op, dims, lambda one: _reshaped(one, op.shape.dims, dims, build))
-        return build.reshape_to(made, op.shape.dims)
+def _reshape_of(op: Instruction) -> Instruction | None:
+    """Return the reshape of the op, on the rows and columns of a product."""
+    found = {one.operands[0].shape.dims for one in op.operands if _is_of_product(one)}
+    if len(found) != 1:
+        return None
+    (dims,) = found
+    if not all(_fits(operand, op.shape.dims, dims) for operand in op.operands):
+        return None
+    build = Builder(op.computation, op.metadata)
+    made = _on_sources(op, dims, lambda one: _reshaped(one, op.shape.dims, dims, build))
+    return build.reshape_to(made, op.shape.dims)
 
 
 def _is_of_product(operand: Instruction) -> bool:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from ingot.hlo.rewrite.census import EMPTY
 from ingot.hlo.rewrite.pass_base import FixedPoint, Pass, Pipeline
-from ingot.passes.expand.normalization import FloatNormalization, SubByteNormalization
+from ingot.passes.expand.normalization import float_normalization, sub_byte_normalization
 from ingot.passes.expand.pipeline import RUNTIME_OPS
 from ingot.passes.late import LatePass, late
-from ingot.passes.simplify.algsimp.rules import AlgebraicSimplifier
+from ingot.passes.simplify.algsimp.rules import algebraic_simplifier
 from ingot.passes.simplify.constant_folding import ConstantFolding
-from ingot.passes.simplify.dead_code import CommonSubexpressionElimination, DeadCodeElimination
-from ingot.passes.unfolding import UnfoldingLimit
+from ingot.passes.simplify.dead_code import common_subexpression_elimination, dead_code_elimination
+from ingot.passes.unfolding import unfolding_limit
 
 
 def _of_loops(name: str, home: str) -> LatePass:
@@ -30,111 +30,87 @@ def _of_convolutions(name: str, home: str) -> LatePass:
     return late(name, f"simplify.convolutions.{home}", "convolution")
 
 
-_ZERO_SIZED = late(
-    "zero-sized-hlo-elimination", "simplify.zero_sized.ZeroSizedElimination", f"{EMPTY} gather"
-)
-_CALLS = late("call-inliner", "simplify.calls.CallInliner", "call", ensures="flat-calls")
-_ALL_REDUCES = late("all-reduce-combiner", "simplify.all_reduces.AllReduceCombiner", "all-reduce")
-_TRIP_COUNTS = _of_loops("while-loop-trip-count-annotator", "trip_count.trip_count_annotator")
-_SORTS = late("simplify-sorts", "simplify.sorts.simplify_sorts", "sort")
+_ZERO_SIZED = late("zero-sized-hlo-elimination", "simplify.zero_sized", f"{EMPTY} gather")
+_CALLS = late("call-inliner", "simplify.calls", "call", ensures="flat-calls")
+_ALL_REDUCES = late("all-reduce-combiner", "simplify.all_reduces", "all-reduce")
+_TRIP_COUNTS = _of_loops("while-loop-trip-count-annotator", "trip_count")
+_SORTS = late("simplify-sorts", "simplify.sorts", "sort")
 
 FIXED_POINT = FixedPoint(
     "simplification",
     (
         _ZERO_SIZED,
         _CALLS,
-        late("map-inliner", "simplify.calls.MapInliner", "map"),
-        AlgebraicSimplifier(),
-        CommonSubexpressionElimination(),
+        late("map-inliner", "simplify.calls", "map"),
+        algebraic_simplifier,
+        common_subexpression_elimination,
         ConstantFolding(),
-        late("simplify-conditional", "simplify.calls.ConditionalSimplifier", "conditional"),
+        late("simplify-conditional", "simplify.calls", "conditional"),
         _SORTS,
-        _of_loops("simplify-while-loops", "simplifier.WhileLoopSimplifier"),
-        _of_loops("while-loop-stack-motion", "stacks.stack_motion"),
-        _of_loops("while-loop-constant-sinking", "invariants.constant_sinking"),
-        _of_loops("while-loop-invariant-code-motion", "invariants.WhileLoopInvariantCodeMotion"),
-        late(
-            "while-loop-all-reduce-code-motion",
-            "simplify.all_reduces.loop_all_reduce_motion",
-            "while",
-        ),
-        late("all-reduce-code-motion", "simplify.all_reduces.AllReduceCodeMotion", "all-reduce"),
-        _of_loops("while-loop-dot-code-motion", "dots.WhileLoopDotCodeMotion"),
-        DeadCodeElimination(),
+        _of_loops("simplify-while-loops", "simplifier"),
+        _of_loops("while-loop-stack-motion", "stacks"),
+        _of_loops("while-loop-constant-sinking", "invariants"),
+        _of_loops("while-loop-invariant-code-motion", "invariants"),
+        late("while-loop-all-reduce-code-motion", "simplify.all_reduces", "while"),
+        late("all-reduce-code-motion", "simplify.all_reduces", "all-reduce"),
+        _of_loops("while-loop-dot-code-motion", "dots"),
+        dead_code_elimination,
     ),
 )
 
 EXPANSION = Pipeline(
     "expansion",
     (
-        UnfoldingLimit(),
-        late("defuser", "simplify.calls.Defuser", "fusion"),
+        unfolding_limit,
+        late("defuser", "simplify.calls", "fusion"),
         _ZERO_SIZED,
-        late("bitcast-decomposer", "layout.custom_call_layouts.BitcastDecomposer", "bitcast"),
+        late("bitcast-decomposer", "layout.custom_call_layouts", "bitcast"),
         _CALLS,
         RUNTIME_OPS,
-        late("sharding-remover", "expand.sharding_remover.ShardingRemover", "custom-call"),
-        late(
-            "custom-call-expander",
-            "expand.custom_call_expander.custom_call_expander",
-            "custom-call",
-        ),
-        late("linalg-expander", "expand.lapack_calls.linalg_expander", "cholesky triangular-solve"),
-        late("custom-call-layouts", "layout.custom_call_layouts.explicit_layouts", "custom-call"),
-        late("small-matrix-expander", "expand.small_matrices.small_matrix_expander", "custom-call"),
-        late("topk-expander", "simplify.sorts.topk_expander", "topk"),
+        late("sharding-remover", "expand.sharding_remover", "custom-call"),
+        late("custom-call-expander", "expand.custom_call_expander", "custom-call"),
+        late("linalg-expander", "expand.lapack_calls", "cholesky triangular-solve"),
+        late("custom-call-layouts", "layout.custom_call_layouts", "custom-call"),
+        late("small-matrix-expander", "expand.small_matrices", "custom-call"),
+        late("topk-expander", "simplify.sorts", "topk"),
         _SORTS,
-        late("comparison-expander", "expand.wide_arithmetic.comparison_expander", "compare"),
+        late("comparison-expander", "expand.wide_arithmetic", "compare"),
         late(
-            "rng-bit-generator-expander",
-            "expand.rng.rng_bit_generator_expander",
-            "rng-bit-generator",
-            ensures="no-rng-bits",
+            "rng-bit-generator-expander", "expand.rng", "rng-bit-generator", ensures="no-rng-bits"
         ),
-        late("scatter-simplifier", "simplify.scatters.scatter_simplifier", "scatter"),
-        FloatNormalization(),
-        SubByteNormalization(),
-        late(
-            "complex-expander", "expand.complex_expander.expander.ComplexExpander", "c64[] c128[]"
-        ),
+        late("scatter-simplifier", "simplify.scatters", "scatter"),
+        float_normalization,
+        sub_byte_normalization,
+        late("complex-expander", "expand.complex_expander.expander", "c64[] c128[]"),
     ),
 )
 
 DOTS = FixedPoint(
     "dot-simplification",
     (
-        late(
-            "dot-strength-reduction",
-            "simplify.dots.strength_reduction.strength_reduction",
-            "dot",
-        ),
-        late("pair-reductions", "simplify.pair_reductions.pair_reductions", "reduce"),
-        late("separable-windows", "simplify.pair_reductions.separable_windows", "reduce-window"),
-        late(
-            "dot-canonicalizer",
-            "simplify.dots.canonicalizer.DotCanonicalizer",
-            "dot",
-            ensures="native-dots",
-        ),
-        _of_loops("while-loop-product-layout", "invariants.WhileLoopProductLayout"),
-        _of_convolutions("convolution-filter-slicer", "operands.convolution_filter_slicer"),
-        _of_convolutions("conv-operand-swapper", "operands.conv_operand_swapper"),
-        _of_convolutions("convolution-phases", "phases.convolution_phases"),
-        _of_convolutions("convolution-taps", "taps.convolution_taps"),
-        _of_convolutions("depthwise-strips", "depthwise_strips.depthwise_strips"),
-        _of_convolutions("grouped-filter-gradients", "grouped_filter_gradients.join_groups"),
+        late("dot-strength-reduction", "simplify.dots.strength_reduction", "dot"),
+        late("pair-reductions", "simplify.pair_reductions", "reduce"),
+        late("separable-windows", "simplify.pair_reductions", "reduce-window"),
+        late("dot-canonicalizer", "simplify.dots.canonicalizer", "dot", ensures="native-dots"),
+        _of_loops("while-loop-product-layout", "invariants"),
+        _of_convolutions("convolution-filter-slicer", "operands"),
+        _of_convolutions("conv-operand-swapper", "operands"),
+        _of_convolutions("convolution-phases", "phases"),
+        _of_convolutions("convolution-taps", "taps"),
+        _of_convolutions("depthwise-strips", "depthwise_strips"),
+        _of_convolutions("grouped-filter-gradients", "grouped_filter_gradients"),
         late(
             "convolution-canonicalizer",
-            "simplify.convolutions.canonicalizer.convolution_canonicalizer",
+            "simplify.convolutions.canonicalizer",
             "convolution",
             ensures="native-convolutions",
         ),
-        late("reshape-mover", "simplify.movers.ReshapeMover", "dot"),
-        late("transpose-mover", "simplify.movers.TransposeMover", "transpose"),
-        AlgebraicSimplifier(),
-        CommonSubexpressionElimination(),
+        late("reshape-mover", "simplify.movers", "dot"),
+        late("transpose-mover", "simplify.movers", "transpose"),
+        algebraic_simplifier,
+        common_subexpression_elimination,
         ConstantFolding(),
-        DeadCodeElimination(),
+        dead_code_elimination,
     ),
 )
 

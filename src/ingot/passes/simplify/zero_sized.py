@@ -19,32 +19,25 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.census import EMPTY
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.hlo.shape import Shape
-from ingot.support.records import record
 
 
-@record
-class ZeroSizedElimination(Pass):
+@module_pass("zero-sized-hlo-elimination", EMPTY, "gather")
+def zero_sized_hlo_elimination(module: Module, context: PassContext) -> bool:
     """Replaces arrays without elements, and ops on them."""
-
-    name = "zero-sized-hlo-elimination"
-    concerns = frozenset({EMPTY, "gather"})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Replace in every reachable computation."""
-        effects: dict[Computation, bool] = {}
-        changed = False
-        for computation in module.post_order():
-            for instruction in _concerned(computation):
-                if _has_to_stay(instruction, effects):
-                    continue
-                build = Builder(computation, instruction.metadata)
-                made = _value(instruction, build)
-                if made is not None:
-                    computation.replace(instruction, made)
-                    changed = True
-        return changed
+    effects: dict[Computation, bool] = {}
+    changed = False
+    for computation in module.post_order():
+        for instruction in _concerned(computation):
+            if _has_to_stay(instruction, effects):
+                continue
+            build = Builder(computation, instruction.metadata)
+            made = _value(instruction, build)
+            if made is not None:
+                computation.replace(instruction, made)
+                changed = True
+    return changed
 
 
 def _concerned(computation: Computation) -> list[Instruction]:
@@ -105,13 +98,9 @@ Values = Callable[[Instruction, Builder], Sequence[Instruction] | None]
 """The results of an op with an empty operand or result."""
 
 
-def _results(op: Instruction) -> tuple[Shape, ...]:
-    return op.shape.elements if op.shape.is_tuple else (op.shape,)
-
-
 def _of_nothing(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
     """Return empty results."""
-    shapes = _results(op)
+    shapes = op.shape.parts
     return [build.full(0, s) for s in shapes] if all(map(_is_empty, shapes)) else None
 
 
@@ -120,7 +109,7 @@ def _folds(op: Instruction, build: Builder) -> Sequence[Instruction] | None:
     count = len(op.operands) // 2
     if not _is_empty(op.operands[0].shape):
         return _of_nothing(op, build)
-    shapes = _results(op)
+    shapes = op.shape.parts
     starts = op.operands[count:]
     return [build.broadcast_to(i, s.dims) for i, s in zip(starts, shapes, strict=True)]
 

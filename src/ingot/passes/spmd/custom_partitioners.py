@@ -17,7 +17,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.passes.inline import copy_into
-from ingot.passes.simplify.calls import CallInliner
+from ingot.passes.simplify.calls import call_inliner
 from ingot.passes.spmd.reshard import Channels
 from ingot.support.records import replace
 
@@ -32,7 +32,7 @@ def place_program(
     Its collectives get numbers of their own among those of `channels`. Each result is a value of
     its own, since it may be divided otherwise than the operand that it is.
     """
-    CallInliner().run(module, PassContext())
+    call_inliner.run(module, PassContext())
     build = Builder(module.entry, module.entry.root.metadata)
     root = module.entry.root
     results = [build.copy(value) for value in build.elements_of(root)]

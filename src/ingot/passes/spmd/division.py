@@ -76,7 +76,7 @@ def divide(
     if known is None:
         return None
     count = len(known.parts)
-    results = op.shape.elements if op.shape.is_tuple else (op.shape,)
+    results = op.shape.parts
     chosen = _chosen(factors, given, annotated, [*wholes, *results])
     if not chosen:
         return None

@@ -300,7 +300,7 @@ def _custom_call(op: Instruction, shapes: Sequence[Shape]) -> Factors | None:
     digits = "".join(part for part in text[:4] if part.isdigit())
     if not digits:
         return None
-    results = op.shape.elements if op.shape.is_tuple else (op.shape,)
+    results = op.shape.parts
     batch = _counted(int(digits))
 
     def factors(shape: Shape) -> DimFactors:

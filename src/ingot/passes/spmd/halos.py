@@ -230,9 +230,8 @@ def _widely(
     extent = operands[0].shape.static_dims[halo.along.operand]
     low = one.low - halo.before * one.base_dilation
     # The last window ends where the part and its padding do.
-    length = (results - 1) * one.stride + (size - 1) * one.window_dilation + 1
-    high = length - low - ((extent - 1) * one.base_dilation + 1)
-    window[number] = replace(one, size=size, low=low, high=high)
+    own = replace(one, size=size, low=low)
+    window[number] = replace(own, high=own.reach(results) - low - own.spread(extent))
     made = values.computation.copy_of(op, operands)
     values.computation.set_attributes(made, replace(op.attributes, window=tuple(window)))
     return made

@@ -27,14 +27,14 @@ from functools import partial
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import PassContext
-from ingot.passes.simplify.calls import CallInliner
+from ingot.passes.simplify.calls import call_inliner
 from ingot.passes.spmd.annotations import Known, is_resharded, loosen_movements
 from ingot.passes.spmd.reshard import Channels, channels_of
 from ingot.passes.spmd.sharding import Partitioned, Sharding, parse_sharding, split_tuple
 from ingot.passes.spmd.uneven import pad_uneven
 from ingot.passes.spmd.updates import select_updates
 from ingot.passes.spmd.walk import Walk
-from ingot.passes.unfolding import UnfoldingLimit
+from ingot.passes.unfolding import unfolding_limit
 from ingot.semantics.buffer_donation import drop_unequal_aliases
 from ingot.semantics.custom_calls import is_annotation
 from ingot.support.regex import regex
@@ -46,8 +46,8 @@ def partition_among(module: Module, num_partitions: int) -> Partitioned:
     Raises:
         UnsupportedError: INGOT0360, an op or a value cannot be divided as the program asks.
     """
-    UnfoldingLimit().run(module, PassContext())
-    CallInliner().run(module, PassContext())
+    unfolding_limit.run(module, PassContext())
+    call_inliner.run(module, PassContext())
     channels = channels_of(module, num_partitions)
     settle_groups(module, num_partitions, partial(_arrivals, channels))
     known = Known(module, num_partitions)

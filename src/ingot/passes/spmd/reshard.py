@@ -297,7 +297,7 @@ def _absent(op: Instruction, given: Shape) -> Computation:
     """Return a computation whose results are zeros, of the shapes of those of `op`."""
     build = Builder(f"{op.name}_elsewhere", op.metadata)
     build.parameter(0, given)
-    shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
+    shapes = op.shape.parts
     return build.build(build.value_of([_nothing(build, shape) for shape in shapes], op.shape))
 
 

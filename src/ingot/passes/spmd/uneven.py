@@ -229,7 +229,7 @@ class _Sweep:
         self.computation.set_shape(made, op.shape.with_dim(axis, like.size))
         self.computation.set_attributes(made, _resized_attributes(op, axis, like.size))
         build = RuleBuilder(self.computation, op.metadata)
-        rest = build.slice(made, slice=tuple((0, size, 1) for size in op.shape.static_dims))
+        rest = build.leading(made, op.shape.dims)
         self._note(rest, made, axis, along.sharding(like, made))
         replace_value(op, rest)
 

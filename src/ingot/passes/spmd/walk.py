@@ -171,7 +171,7 @@ class Walk(Values):
         text = op.extra.get("sharding", "")
         if not text or maximal_device(text) is not None:
             return ()
-        shapes = op.shape.elements if op.shape.is_tuple else (op.shape,)
+        shapes = op.shape.parts
         texts = split_tuple(text) if op.shape.is_tuple and text.startswith("{{") else [text]
         return [
             self.evenly(parse_sharding(one, self.count), shape) if shape.is_array else None
@@ -324,7 +324,7 @@ class Walk(Values):
         partitioner = find_partitioner()
         if partitioner is None or call.attributes.called_computations:
             raise self.refuse(call, "only its own host knows the function that it names")
-        shapes = call.shape.elements if call.shape.is_tuple else (call.shape,)
+        shapes = call.shape.parts
         wanted = self.annotated(call) or (None,) * len(shapes)
         self.sum_operands(call)
         given = [(operand.shape, self.sharding(operand)) for operand in call.operands]

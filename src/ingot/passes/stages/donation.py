@@ -77,7 +77,9 @@ class _Donation:
     def _run(self, item: Run, live: int, is_last: bool) -> Run:
         outputs, inputs = item.outputs, item.inputs
         placed = [number for number, slot in enumerate(outputs) if slot in self._placed]
-        donors = [n for n, s in enumerate(inputs) if self._is_done(s, live) and _is_once(s, inputs)]
+        donors = [
+            n for n, s in enumerate(inputs) if self._is_done(s, live) and inputs.count(s) == 1
+        ]
         module = self._stages[item.stage]
         taken = _updated(module, donors, placed)
         given = self._given(item) if is_last else []
@@ -105,10 +107,6 @@ class _Donation:
             if source in item.inputs:
                 found.append((item.outputs.index(target), item.inputs.index(source)))
         return found
-
-
-def _is_once(slot: int, slots: Sequence[int]) -> bool:
-    return slots.count(slot) == 1
 
 
 # ---- when values are read

@@ -21,36 +21,29 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.census import types
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.passes.expand.complex_expander.calls import Versions, remove_dead
 from ingot.passes.expand.complex_expander.rules import MOVES, RULES, Site, rule_of, stays_complex
 from ingot.passes.expand.complex_expander.split_values import SplitValues, has_complex
 from ingot.passes.inline import replace_by_call
-from ingot.support.records import record
 
 
-@record
-class ComplexExpander(Pass):
-    """Writes complex arithmetic as arithmetic on parts."""
-
-    name = "complex-expander"
-    concerns = types((C64, C128))
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite every reachable computation that is not called from a border."""
-        computations = module.post_order()
-        if not any(has_complex(i.shape) for one in computations for i in one.instructions):
-            return False
-        if not any(map(_works_on_complex, computations)):
-            return False
-        versions = Versions(module, lambda computation: _split(computation, versions))
-        _split_in_place(module.entry, versions)
-        for computation in module.post_order():
-            outer = (*computation.parameters, computation.root)
-            inner = computation is not module.entry and _works_on_complex(computation)
-            if inner and not any(has_complex(value.shape) for value in outer):
-                _split_in_place(computation, versions)
-        return True
+@module_pass("complex-expander", *types((C64, C128)))
+def complex_expander(module: Module, context: PassContext) -> bool:
+    """Writes complex arithmetic on parts, except in computations that a border calls."""
+    computations = module.post_order()
+    if not any(has_complex(i.shape) for one in computations for i in one.instructions):
+        return False
+    if not any(map(_works_on_complex, computations)):
+        return False
+    versions = Versions(module, lambda computation: _split(computation, versions))
+    _split_in_place(module.entry, versions)
+    for computation in module.post_order():
+        outer = (*computation.parameters, computation.root)
+        inner = computation is not module.entry and _works_on_complex(computation)
+        if inner and not any(has_complex(value.shape) for value in outer):
+            _split_in_place(computation, versions)
+    return True
 
 
 def _works_on_complex(computation: Computation) -> bool:

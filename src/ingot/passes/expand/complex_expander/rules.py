@@ -149,10 +149,6 @@ def _each_part(site: Site) -> SplitValue:
     return Pair(*parts)
 
 
-def _complex(site: Site) -> SplitValue:
-    return Pair(*site.instruction.operands)
-
-
 def _iota(site: Site) -> SplitValue:
     shape = site.part_shape
     return Pair(site.like((), shape), site.build.full(0, shape))
@@ -180,8 +176,7 @@ def _bitcast_convert(site: Site) -> SplitValue:
     value = build.concatenate(*parts, dimensions=(operand.rank,))
     pairs = Shape.array(REAL_OF[target.dtype], (*target.dims, 2))
     value = build.reinterpret(value, pairs)
-    box = tuple((0, size, 1) for size in target.dims)
-    sides = (build.slice(value, slice=(*box, (n, n + 1, 1))) for n in range(2))
+    sides = (build.slice_along(value, target.rank, n, n + 1) for n in range(2))
     return Pair(*(build.reshape_to(side, target.dims) for side in sides))
 
 
@@ -318,10 +313,6 @@ def _control(site: Site) -> SplitValue:
     return splits.from_nested(made, old.shape)
 
 
-def _dimension_size(site: Site) -> SplitValue:
-    return site.like((site.parts(0).re,), site.instruction.shape)
-
-
 def _tuple(site: Site) -> SplitValue:
     elements: list[SplitValue] = [site.splits.of(operand) for operand in site.instruction.operands]
     return Group(tuple(elements))
@@ -344,12 +335,12 @@ RULES: dict[str, Rule] = {
     "call": _control,
     "clamp": _clamp,
     "compare": _compare,
-    "complex": _complex,
+    "complex": lambda site: Pair(*site.instruction.operands),
     "conditional": _control,
     "convert": _convert,
     "convolution": _contraction,
     "dot": _contraction,
-    "get-dimension-size": _dimension_size,
+    "get-dimension-size": lambda site: site.like((site.parts(0).re,), site.instruction.shape),
     "get-tuple-element": _element,
     "iota": _iota,
     "map": _map,

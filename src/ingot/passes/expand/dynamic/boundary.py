@@ -28,32 +28,26 @@ from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.census import BOUNDED
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.hlo.shape import Shape, dynamic_dims
 from ingot.hlo.size_definitions import define_size
 from ingot.support.diagnostics import UnsupportedError
 from ingot.support.lazy import function_at_home
-from ingot.support.records import record, replace
+from ingot.support.records import replace
 
 without_bounds = function_at_home("ingot.passes.expand.dynamic.rewriter", "without_bounds")
 
 
-@record
-class DynamicBoundary(Pass):
+@module_pass("dynamic-boundary", BOUNDED)
+def dynamic_boundary(module: Module, context: PassContext) -> bool:
     """Gives sizes of their own to the entry's parameters and results."""
-
-    name = "dynamic-boundary"
-    concerns = frozenset({BOUNDED})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite the entry's parameters, then its result."""
-        taken = [p for p in module.entry.parameters if dynamic_dims([p.shape])]
-        for parameter in taken:
-            _open(module.entry, parameter)
-        given = bool(dynamic_dims([module.entry.root.shape]))
-        if given:
-            _close(module)
-        return bool(taken) or given
+    taken = [p for p in module.entry.parameters if dynamic_dims([p.shape])]
+    for parameter in taken:
+        _open(module.entry, parameter)
+    given = bool(dynamic_dims([module.entry.root.shape]))
+    if given:
+        _close(module)
+    return bool(taken) or given
 
 
 def pack_results(module: Module) -> None:
@@ -171,35 +165,29 @@ def _close(module: Module) -> None:
 Names = Iterator[str]
 
 
-@record
-class ExactBoundary(Pass):
+@module_pass("exact-boundary", BOUNDED)
+def exact_boundary(module: Module, context: PassContext) -> bool:
     """Gives the entry's parameters and results the sizes that they have."""
-
-    name = "exact-boundary"
-    concerns = frozenset({BOUNDED})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite the entry's parameters, then its result."""
-        entry, names = module.entry, _names(module)
-        taken = [one for one in entry.parameters if dynamic_dims([one.shape])]
-        given = bool(dynamic_dims([entry.root.shape]))
-        if not taken and not given:
-            return False
-        # A value with another size at each call cannot take over memory.
-        shapes = module.parameter_shapes
-        module.aliases = tuple(
-            alias
-            for alias in module.aliases
-            if not dynamic_dims([shapes[alias.parameter].at(alias.path)])
-            and not dynamic_dims([module.result_shape.at(alias.output)])
-        )
-        for parameter in taken:
-            reopen(entry, parameter, _exact(parameter.shape, names), _put_at_bounds)
-        if given:
-            build = Builder(entry, entry.root.metadata)
-            cut = partial(_cut, build, names)
-            entry.set_root(build.map_leaves(entry.root, cut))
-        return True
+    entry, names = module.entry, _names(module)
+    taken = [one for one in entry.parameters if dynamic_dims([one.shape])]
+    given = bool(dynamic_dims([entry.root.shape]))
+    if not taken and not given:
+        return False
+    # A value with another size at each call cannot take over memory.
+    shapes = module.parameter_shapes
+    module.aliases = tuple(
+        alias
+        for alias in module.aliases
+        if not dynamic_dims([shapes[alias.parameter].at(alias.path)])
+        and not dynamic_dims([module.result_shape.at(alias.output)])
+    )
+    for parameter in taken:
+        reopen(entry, parameter, _exact(parameter.shape, names), _put_at_bounds)
+    if given:
+        build = Builder(entry, entry.root.metadata)
+        cut = partial(_cut, build, names)
+        entry.set_root(build.map_leaves(entry.root, cut))
+    return True
 
 
 def _names(module: Module) -> Names:
@@ -246,6 +234,4 @@ def _cut(build: Builder, names: Names, value: Instruction) -> Instruction:
         name = next(names)
         define_size(build, build.get_dimension_size(value, dimensions=(dim,)), name)
         limits[dim] = Dim.symbol(name)
-    whole = at_bounds(build, value)
-    slices = tuple((0, limit, 1) for limit in limits)
-    return build.slice(whole, slice=slices)
+    return build.leading(at_bounds(build, value), tuple(limits))

@@ -24,7 +24,7 @@ from ingot.hlo.dtype import S32
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.census import BOUNDED
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.hlo.shape import Shape
 from ingot.passes.expand.dynamic import moves
 from ingot.passes.expand.dynamic.rewriter import (
@@ -36,29 +36,22 @@ from ingot.passes.expand.dynamic.rewriter import (
 )
 from ingot.passes.unfolding import has_dynamic_ends
 from ingot.semantics.dynamic_sizes import Sizes, stays_in_order
-from ingot.support.records import record
 
 
-@record
-class DynamicPadder(Pass):
+@module_pass("dynamic_padder", BOUNDED, *RESIZING)
+def dynamic_padder(module: Module, context: PassContext) -> bool:
     """Replaces dynamic dimensions by their bounds, sizes and masks."""
-
-    name = "dynamic_padder"
-    concerns = frozenset({BOUNDED, *RESIZING})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite every computation that has a dynamic dimension."""
-        dynamic = [c for c in module.post_order() if any(map(is_dynamic, c.instructions))]
-        for computation in dynamic:
-            # Others are rewritten at their call.
-            if computation is module.entry or not has_dynamic_ends(computation):
-                Rewriter(module, computation, RULES).run()
-        # Loops and branches call copies now.
-        called = set(module.post_order())
-        for computation in dynamic:
-            if computation not in called:
-                module.remove(computation)
-        return bool(dynamic)
+    dynamic = [c for c in module.post_order() if any(map(is_dynamic, c.instructions))]
+    for computation in dynamic:
+        # Others are rewritten at their call.
+        if computation is module.entry or not has_dynamic_ends(computation):
+            Rewriter(module, computation, RULES).run()
+    # Loops and branches call copies now.
+    called = set(module.post_order())
+    for computation in dynamic:
+        if computation not in called:
+            module.remove(computation)
+    return bool(dynamic)
 
 
 # ---- ops that make and ask for sizes
@@ -281,7 +274,7 @@ def _widened(rewriter: Rewriter, source: Computation, carried: Sequence[Carried]
         return inner
     (parameter,) = copy.parameters
     narrow, users = parameter.shape, list(parameter.users)
-    elements = narrow.elements if narrow.is_tuple else (narrow,)
+    elements = narrow.parts
     sizes = (Shape.array(S32, ()),) * len(carried)
     copy.set_shape(parameter, Shape.tuple((*map(without_bounds, elements), *sizes)))
     state, leaves = _state(inner, parameter, narrow, carried)

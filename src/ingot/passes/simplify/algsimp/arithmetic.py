@@ -32,9 +32,6 @@ NEUTRAL = (
     identity("add_minus_zero: x + (-0) => x", m.add(x, const(-0.0, signed=True)), x),
     identity("add_zero: x + 0 => x", m.add(x, const(0)), x, fp=Fp.SIGNED_ZERO),
     identity(
-        "subtract_zero: x - (+0) => x", m.subtract(x, const(0, signed=True), where=is_real), x
-    ),
-    identity(
         "subtract_from_zero: 0 - x => -x", m.subtract(const(0), x), m.negate(x), fp=Fp.SIGNED_ZERO
     ),
     # An infinity or NaN gives NaN here and in x * 0.

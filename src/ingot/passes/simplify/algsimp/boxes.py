@@ -172,15 +172,6 @@ def slice_of_joined_rows(
     return None if part is None else build.reshape_to(part, root.shape.dims)
 
 
-@rule(
-    m.dynamic_slice(..., where=keeps_dims),
-    example="a = f32[4] dynamic-slice(f32[4] x, s32[] i), dynamic_slice_sizes={4}",
-)
-def dynamic_slice_whole(root: Instruction) -> Instruction:
-    """dynamic-slice(x) => x where all of x is taken: every index is clamped to 0"""
-    return root.operands[0]
-
-
 def _clamped(index: Instruction, size: int | Dim, whole: int | Dim) -> int | None:
     """Return the start that a constant index is clamped to, or None if it is not known."""
     value = splat_of(index)

@@ -274,11 +274,6 @@ SELECTS = (
         m.select(p, y, x),
     ),
     identity(
-        "select_true_false: select(p, true, false) => p",
-        m.select(p, true, false, where=_chooses_pred),
-        p,
-    ),
-    identity(
         "select_false_true: select(p, false, true) => not p",
         m.select(p, false, true, where=_chooses_pred),
         m.not_(p),

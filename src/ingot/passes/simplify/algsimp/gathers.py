@@ -43,9 +43,7 @@ def gather_evenly_spaced(
     if any(at != first + (1 + number) * step for number, at in enumerate(others)):
         return None
     low, high = sorted((first, first + (count - 1) * step))
-    box = [(0, size, 1) for size in x.shape.dims]
-    box[dim] = (low, high + 1, abs(step) or 1)
-    made = build.slice(x, slice=tuple(box))
+    made = build.slice_along(x, dim, low, high + 1, abs(step) or 1)
     if step < 0:
         made = build.reverse(made, dimensions=(dim,))
     (place,) = set(range(root.shape.rank)) - set(given.offset_dims)

@@ -70,16 +70,6 @@ POWERS_AND_ROOTS = (
         m.rsqrt(x),
     ),
     contracted(
-        "inverse_of_sqrt: 1 / sqrt(x) => rsqrt(x)",
-        m.divide(const(1), m.sqrt(x, once=True), where=is_float),
-        m.rsqrt(x),
-    ),
-    contracted(
-        "inverse_of_rsqrt: 1 / rsqrt(x) => sqrt(x)",
-        m.divide(const(1), m.rsqrt(x, once=True), where=is_float),
-        m.sqrt(x),
-    ),
-    contracted(
         "divide_by_sqrt: x / sqrt(y) => x * rsqrt(y)",
         m.divide(x, m.sqrt(y, once=True), where=is_float),
         m.multiply(x, m.rsqrt(y)),
@@ -206,10 +196,6 @@ def _polynomial(variable: Pattern, row: tuple[float, ...]) -> Pattern:
     return m.add(found, _single(row[-1]), ordered=True, once=True)
 
 
-def _is_single(instruction: Instruction) -> bool:
-    return instruction.shape.dtype is F32
-
-
 def _formula(x: Pattern, size: Pattern) -> Op:
     """Return the pattern of XLA's erfc of `x`; `size` is the absolute value of it."""
     square = m.multiply(x, x, name="square")
@@ -237,7 +223,7 @@ def _formula(x: Pattern, size: Pattern) -> Op:
     )
     is_near = m.compare(size, const(1), direction="LT")
     near_result = m.subtract(const(1), near, once=True)
-    return m.select(is_near, near_result, side, where=_is_single)
+    return m.select(is_near, near_result, side, where=lambda i: i.shape.dtype is F32)
 
 
 p = capture("p")

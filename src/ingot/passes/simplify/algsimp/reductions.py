@@ -61,19 +61,6 @@ def reduce_of_ones(
 
 
 @rule(
-    m.reduce(x, start, where=lambda i: 0 in i.operands[0].shape.dims),
-    example="a = f32[4] reduce(f32[4,0] x, f32[] y), dimensions={1}, to_apply=add_f32",
-)
-def reduce_of_nothing(
-    root: Instruction, x: Instruction, start: Instruction, build: RuleBuilder
-) -> Instruction | None:
-    """reduce(x, init) over a dimension of size 0 => broadcast(init)"""
-    if all(x.shape.dims[dim] != 0 for dim in dimensions_of(root)):
-        return None
-    return build.broadcast_to(start, root.shape.dims)
-
-
-@rule(
     m.reduce(m.reduce(x, capture("inner_start"), name="inner", once=True), start),
     fp=Fp.CONTRACT,
     example="""
@@ -232,19 +219,3 @@ def _reduce_source(
 def sort_one(x: Instruction) -> Instruction:
     """sort(x) => x along a dimension of at most one element"""
     return x
-
-
-def _contracts_nothing(dot: Instruction) -> bool:
-    dimensions: tuple[int, ...] = dot.attributes.lhs_contracting_dims
-    return any(dot.operands[0].shape.dims[dim] == 0 for dim in dimensions)
-
-
-@rule(
-    m.dot(..., where=_contracts_nothing),
-    example="""
-        a = f32[4,3] dot(f32[4,0] x, f32[0,3] y), lhs_contracting_dims={1},
-          rhs_contracting_dims={0}""",
-)  # fmt: skip
-def dot_of_nothing(root: Instruction, build: RuleBuilder) -> Instruction:
-    """dot over a contracting dimension of size 0 => 0"""
-    return build.full(0, root.shape)

@@ -295,11 +295,8 @@ def transpose_of_reshape(
 
 
 def _moves(operand: Instruction) -> bool:
-    return operand.opcode == "reshape" or _is_splat(operand)
-
-
-def _is_splat(operand: Instruction) -> bool:
-    return operand.opcode == "broadcast" and not operand.operands[0].shape.rank
+    is_splat = operand.opcode == "broadcast" and not operand.operands[0].shape.rank
+    return operand.opcode == "reshape" or is_splat
 
 
 @rule(

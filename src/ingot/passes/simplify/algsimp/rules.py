@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.driver import apply_rules
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.hlo.rewrite.rule import RuleSet, rules_in
 from ingot.passes.simplify.algsimp import (
     arithmetic,
@@ -21,7 +21,6 @@ from ingot.passes.simplify.algsimp import (
     reshapes,
     windows,
 )
-from ingot.support.records import record
 
 # Rules that take something away come first; those that only bring a canonical form (in `constants`)
 # come last, so that they never hide the patterns of the others.
@@ -43,12 +42,7 @@ RULES = RuleSet(
 )
 
 
-@record
-class AlgebraicSimplifier(Pass):
+@module_pass("algsimp")
+def algebraic_simplifier(module: Module, context: PassContext) -> bool:
     """Applies local algebraic rules until none fires, under the licence of the context."""
-
-    name = "algsimp"
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite every reachable computation."""
-        return apply_rules(module, RULES, context)
+    return apply_rules(module, RULES, context)

@@ -42,8 +42,7 @@ class _Cut:
     @property
     def spread(self) -> int:
         """The elements of the padded input that the windows that are taken see."""
-        reach = (self.one.size - 1) * self.one.window_dilation + 1
-        return (self.taken - 1) * self.one.stride + reach
+        return self.one.reach(self.taken)
 
 
 @rule(

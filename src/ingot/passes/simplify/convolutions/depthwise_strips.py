@@ -90,8 +90,8 @@ class _Problem:
 
     def rows(self, strips: int) -> tuple[int, int]:
         """Return the rows of a strip's results, and of its input."""
-        first, count = self.window[0], ceil_div(self.results[0], strips)
-        return count, (count - 1) * first.stride + (first.size - 1) * first.window_dilation + 1
+        count = ceil_div(self.results[0], strips)
+        return count, self.window[0].reach(count)
 
     def cost(self, strips: int) -> int:
         """Return the cost of running as `strips` strips, in products."""
@@ -105,7 +105,7 @@ class _Problem:
 
     def dense(self) -> _Problem:
         """Return the problem with its input dilated."""
-        inputs = tuple(map(_spread, self.inputs, self.window))
+        inputs = tuple(one.spread(n) for n, one in zip(self.inputs, self.window, strict=True))
         window = tuple(replace(one, base_dilation=1) for one in self.window)
         return replace(self, inputs=inputs, window=window)
 
@@ -122,10 +122,6 @@ class _Problem:
         return ConvolutionSizes(
             self.batch, self.inputs, self.results, count, count, count, self.window
         )
-
-
-def _spread(size: int, one: WindowDimension) -> int:
-    return (size - 1) * one.base_dilation + 1
 
 
 def _is_taken(given: ConvolutionSizes, element_bits: int) -> bool:
@@ -327,10 +323,7 @@ def _in_strips(op: Instruction, problem: _Problem, strips: int, build: Builder) 
     whole = build.transpose(build.reshape_to(made, parts), dimensions=order)
     dims = (problem.batch, strips * rows, *problem.results[1:], problem.channels)
     whole = build.reshape_to(whole, dims)
-    if strips * rows > problem.results[0]:
-        kept = (problem.batch, *problem.results, problem.channels)
-        whole = build.slice(whole, slice=tuple((0, size, 1) for size in kept))
-    return whole
+    return build.leading(whole, (problem.batch, *problem.results, problem.channels))
 
 
 def _strips_of(op: Instruction, problem: _Problem, strips: int, build: Builder) -> Instruction:
@@ -347,11 +340,10 @@ def _strips_of(op: Instruction, problem: _Problem, strips: int, build: Builder) 
         zero = build.constant(0, image.shape.dtype)
         image = build.pad(image, zero, padding=(*edges, *((0, 0, 0),) * 2))
     image = _repeated(image, problem, build)
-    others = tuple((0, size, 1) for size in image.shape.static_dims[1:])
     parts: list[Instruction] = []
     for number in range(strips):
         start = number * step
-        part = build.slice(image, slice=((start, start + read, 1), *others))
+        part = build.slice_along(image, 0, start, start + read)
         dims = part.shape.static_dims
         parts.append(build.reshape_to(part, (*dims[:rank], 1, *dims[rank:])))
     joined = parts[0] if strips == 1 else build.concatenate(*parts, dimensions=(rank,))

@@ -37,7 +37,7 @@ MIN_PRODUCTS = 1 << 16
 
 
 @expander("grouped-filter-gradients", "convolution")
-def join_groups(op: Instruction, build: Builder, module: Module) -> Instruction:
+def grouped_filter_gradients(op: Instruction, build: Builder, module: Module) -> Instruction:
     """Joins groups of filter gradients."""
     joined = _joined_groups(op)
     return op if joined == 1 else _blocks(op, joined, build)

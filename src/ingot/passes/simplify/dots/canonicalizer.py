@@ -19,28 +19,20 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.hlo.opset.shaping import DimensionsAttributes
 from ingot.hlo.rewrite.op_pass import in_order
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.passes.simplify.dots.sides import Side, dot_of, sides_of
-from ingot.support.records import record
 
 
-@record
-class DotCanonicalizer(Pass):
+@module_pass("dot-canonicalizer", "dot", ensures={"native-dots"})
+def dot_canonicalizer(module: Module, context: PassContext) -> bool:
     """Folds transposes into dots and makes every dot native."""
-
-    name = "dot-canonicalizer"
-    concerns = frozenset({"dot"})
-    ensures = frozenset({"native-dots"})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite the dots of every reachable computation."""
-        changed = False
-        for computation in module.post_order():
-            for dot in [i for i in computation.post_order() if i.opcode == "dot"]:
-                changed = in_order(dot, partial(_canonicalize, dot)) or changed
-            for transpose in [i for i in computation.post_order() if i.opcode == "transpose"]:
-                changed = _swap(transpose) or changed
-        return changed
+    changed = False
+    for computation in module.post_order():
+        for dot in [i for i in computation.post_order() if i.opcode == "dot"]:
+            changed = in_order(dot, partial(_canonicalize, dot)) or changed
+        for transpose in [i for i in computation.post_order() if i.opcode == "transpose"]:
+            changed = _swap(transpose) or changed
+    return changed
 
 
 def is_native(dot: Instruction) -> bool:

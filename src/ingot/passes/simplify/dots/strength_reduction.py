@@ -65,7 +65,7 @@ _IGNORED_EXTRA = frozenset(("frontend_attributes",))
 
 
 @op_pass("dot-strength-reduction", "dot")
-def strength_reduction(op: Instruction, module: Module, context: PassContext) -> bool:
+def dot_strength_reduction(op: Instruction, module: Module, context: PassContext) -> bool:
     """Replaces products of vectors, and products without a sum, by multiply and reduce."""
     if context.fp < Fp.CONTRACT or op.shape.dtype.is_complex or not _is_weak(op):
         return False

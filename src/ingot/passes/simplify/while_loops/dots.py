@@ -83,6 +83,9 @@ class WhileLoopDotCodeMotion(LoopPass):
         return changed
 
 
+while_loop_dot_code_motion = WhileLoopDotCodeMotion()
+
+
 @record
 class _Product:
     """A product of a row with a matrix that is the same in each trip.

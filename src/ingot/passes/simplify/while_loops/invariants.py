@@ -94,6 +94,9 @@ class WhileLoopInvariantCodeMotion(LoopPass):
         return one.opcode in _DEAR or one.has(Trait.EXPENSIVE) or not _is_inflated(one)
 
 
+while_loop_invariant_code_motion = WhileLoopInvariantCodeMotion()
+
+
 def _at_least(shape: Shape, least: int) -> bool:
     return not isinstance(shape.size, int) or shape.size >= least
 
@@ -119,7 +122,7 @@ def _is_read(
 
 
 @loop_pass("while-loop-constant-sinking")
-def constant_sinking(loop: Instruction, module: Module, context: PassContext) -> bool:
+def while_loop_constant_sinking(loop: Instruction, module: Module, context: PassContext) -> bool:
     """Repeats elements inside of loops that only read them."""
     body: Computation = loop.attributes.body
     first, results = loop.operands[0].operands, body.root.operands
@@ -197,3 +200,6 @@ class WhileLoopProductLayout(LoopPass):
         rows, elements = left.shape.dims[0], right.shape.size
         few = isinstance(rows, int) and self.least_rows <= rows <= self.most_rows
         return few and isinstance(elements, int) and elements >= self.least_elements
+
+
+while_loop_product_layout = WhileLoopProductLayout()

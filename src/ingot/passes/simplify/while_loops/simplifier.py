@@ -28,7 +28,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.literal import Literal
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.fingerprint import Representatives
-from ingot.hlo.rewrite.pass_base import Pass, PassContext
+from ingot.hlo.rewrite.pass_base import PassContext, module_pass
 from ingot.hlo.shape import Shape
 from ingot.passes.inline import copy_into
 from ingot.passes.simplify.dead_code import expression_key, live_instructions, may_merge
@@ -39,29 +39,23 @@ from ingot.support.graphs import reachable
 from ingot.support.records import record
 
 
-@record
-class WhileLoopSimplifier(Pass):
+@module_pass("simplify-while-loops", "while")
+def simplify_while_loops(module: Module, context: PassContext) -> bool:
     """Removes loops of zero or one trip and shrinks the state of the others."""
-
-    name = "simplify-while-loops"
-    concerns = frozenset({"while"})
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Simplify the loops of every reachable computation."""
-        changed = False
-        effects: dict[Computation, bool] = {}
-        # A loop in the body of one that runs once is visited where the body is inlined.
-        for computation in reached(module.entry):
-            work = _loops(computation)
-            while work:
-                made = _without_loop(work.pop(), effects)
-                if made is not None:
-                    work.extend(one for one in reversed(made) if one.opcode == "while")
-                    changed = True
-        for computation in module.post_order():
-            for loop in reversed(_loops(computation)):
-                changed = _shrink(loop, effects) or changed
-        return changed
+    changed = False
+    effects: dict[Computation, bool] = {}
+    # A loop in the body of one that runs once is visited where the body is inlined.
+    for computation in reached(module.entry):
+        work = _loops(computation)
+        while work:
+            made = _without_loop(work.pop(), effects)
+            if made is not None:
+                work.extend(one for one in reversed(made) if one.opcode == "while")
+                changed = True
+    for computation in module.post_order():
+        for loop in reversed(_loops(computation)):
+            changed = _shrink(loop, effects) or changed
+    return changed
 
 
 def _loops(computation: Computation) -> list[Instruction]:

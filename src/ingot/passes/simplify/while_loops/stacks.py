@@ -35,7 +35,7 @@ from ingot.support.records import record
 
 
 @loop_pass("while-loop-stack-motion")
-def stack_motion(loop: Instruction, module: Module, context: PassContext) -> bool:
+def while_loop_stack_motion(loop: Instruction, module: Module, context: PassContext) -> bool:
     """Makes arrays that a loop fills with known rows after the loop."""
     trips = trips_of(loop)
     if trips is None:

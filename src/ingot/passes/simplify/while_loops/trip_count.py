@@ -150,7 +150,7 @@ def _step(result: Instruction, state: Instruction, index: int) -> int | None:
 
 
 @op_pass("while-loop-trip-count-annotator", "while")
-def trip_count_annotator(op: Instruction, module: Module, context: PassContext) -> bool:
+def while_loop_trip_count_annotator(op: Instruction, module: Module, context: PassContext) -> bool:
     """Notes how often the body of each loop runs, where that is known.
 
     Counts that a program came with are not trusted.
