@@ -58,18 +58,20 @@ REASONS = {
         "_launches": "a row for each cluster: TensorFlow's graphs hold addresses of these rows"
     },
     "frontends/tensorflow/clustering/plugin.py": {"_kept": ONCE},
-    "frontends/tensorflow/dropped_launches.py": {
+    "frontends/tensorflow/functions/dropped_launches.py": {
         "_held": "a row for each dropped function that a session or an iterator still runs",
         "_waiting": "32 dropped functions, and those dropped until the next one is traced",
     },
-    "frontends/tensorflow/eager_call.py": {"_libraries": ONCE},
-    "frontends/tensorflow/host_report.py": {"_told": "a row for each op type of TensorFlow"},
-    "frontends/tensorflow/launch.py": {
+    "frontends/tensorflow/eager/eager_call.py": {"_libraries": ONCE},
+    "frontends/tensorflow/partitioning/host_report.py": {
+        "_told": "a row for each op type of TensorFlow"
+    },
+    "frontends/tensorflow/launches/launch.py": {
         "_launches": "a row for each function that TensorFlow traced: its graphs hold addresses of "
         "these rows, and a graph may be copied, kept and run when the function is gone"
     },
-    "frontends/tensorflow/launch_op.py": {"_libraries": ONCE},
-    "frontends/tensorflow/list_forms.py": {"_converter": "a row for each element type"},
+    "frontends/tensorflow/launches/launch_op.py": {"_libraries": ONCE},
+    "frontends/tensorflow/functions/list_forms.py": {"_converter": "a row for each element type"},
     "frontends/tensorflow/lowering/rules.py": {"family": "a row for each family of ops"},
     "frontends/torch/graphs.py": {
         "_listeners": "a list for each block that records graphs and is entered"

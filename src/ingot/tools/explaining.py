@@ -108,7 +108,7 @@ def _of_torch(
 def _of_tensorflow(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Sequence[Executable | StagedExecutable]:
-    from ingot.frontends.tensorflow.compiler_ir import executables_of
+    from ingot.frontends.tensorflow.export.compiler_ir import executables_of
 
     concrete = function.get_concrete_function(*args, **kwargs)
     found = executables_of(concrete)

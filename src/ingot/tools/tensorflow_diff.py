@@ -34,7 +34,7 @@ def run_both(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Func
     Raises:
         UnsupportedError: INGOT0363, Ingot does not compile it.
     """
-    from ingot.frontends.tensorflow.compiler_ir import executables_of
+    from ingot.frontends.tensorflow.export.compiler_ir import executables_of
 
     tf: Any = sys.modules["tensorflow"]
     concrete: Any = function.get_concrete_function(*args, **kwargs)

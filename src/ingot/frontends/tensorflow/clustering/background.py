@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from ingot.frontends.tensorflow.launch import Launch
-from ingot.frontends.tensorflow.specialisation import MOST_ELEMENTS, Reader, Sizes
+from ingot.frontends.tensorflow.launches.launch import Launch
+from ingot.frontends.tensorflow.variants.specialisation import MOST_ELEMENTS, Reader, Sizes
 from ingot.support.tracing import Level, log
 
 MOST_VARIANTS = 16

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.frontends.tensorflow.captured import CapturedFunction, FunctionRef, TensorRef
+from ingot.frontends.tensorflow.graphs.captured import CapturedFunction, FunctionRef, TensorRef
 from ingot.frontends.tensorflow.lowering import graph
 from ingot.frontends.tensorflow.lowering.computed_sizes import (
     have_same_ranks,
@@ -40,7 +40,7 @@ from ingot.frontends.tensorflow.lowering.values import (
     Value,
     Variable,
 )
-from ingot.frontends.tensorflow.specialisation import COMPUTED_VALUE
+from ingot.frontends.tensorflow.variants.specialisation import COMPUTED_VALUE
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import PRED, S32
