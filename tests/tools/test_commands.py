@@ -16,7 +16,7 @@ from ingot.formats.hlo_proto.literals import parse_literals
 from ingot.formats.hlo_text import parse
 from ingot.tools import COMMANDS
 from ingot.tools.cli import with_dashes
-from ingot.tools.literals import literal_text
+from ingot.tools.programs.literals import literal_text
 
 MODULE = """HloModule example
 

@@ -18,7 +18,7 @@ from ingot.aot.cpp_header import cpp_header
 from ingot.aot.js_module import js_module
 from ingot.artifact.metadata import THREADS, WEIGHTS
 from ingot.hlo.module import Module
-from ingot.tools import loading
+from ingot.tools.programs import loading
 
 
 @click.command(name="aot")

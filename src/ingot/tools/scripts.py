@@ -11,10 +11,10 @@ from pathlib import Path
 
 import click
 
-from ingot.__main__ import main
 from ingot.client.executable import Executable
 from ingot.client.profile import kept_executables
 from ingot.support.diagnostics import UnsupportedError
+from ingot.tools.script_runner import run_program
 
 
 def is_script(file: str) -> bool:
@@ -46,7 +46,7 @@ def run_script(file: str, arguments: Sequence[str]) -> None:
     if not Path(file).is_file():
         raise click.UsageError(f"there is no file '{file}'")
     try:
-        status: object = main([file, *arguments])
+        status: object = run_program([file, *arguments])
     except SystemExit as end:
         status = end.code
     if status not in (0, None):

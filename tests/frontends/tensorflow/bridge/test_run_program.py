@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ingot.__main__ import EnableAfterImport
+from ingot.tools.script_runner import EnableAfterImport
 
 REPORT = """
 import sys

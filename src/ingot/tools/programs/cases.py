@@ -21,8 +21,8 @@ from ingot.formats.hlo_text import print_module
 from ingot.hlo.literal import Array
 from ingot.hlo.module import Module
 from ingot.support.records import record
-from ingot.tools.literals import literal_text, read_literal
-from ingot.tools.platforms import flat
+from ingot.tools.programs.literals import literal_text, read_literal
+from ingot.tools.programs.platforms import flat
 
 INPUT = "// INPUT: "
 """The beginning of a line with a literal."""

@@ -18,9 +18,9 @@ import numpy as np
 from ingot.client.options import module_of
 from ingot.hlo.literal import Array
 from ingot.support.diagnostics import ArgumentError
-from ingot.tools.function_diff import Function, Op
-from ingot.tools.platforms import PLATFORMS
-from ingot.tools.reduction.cases import Case
+from ingot.tools.diffs.function_diff import Function, Op
+from ingot.tools.programs.cases import Case
+from ingot.tools.programs.platforms import PLATFORMS
 
 
 def run_both(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Function:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from ingot.support.records import record
 from ingot.tools import bisect
-from ingot.tools.comparing import Bounds, Comparison
-from ingot.tools.first_difference import Difference, compared, first_difference
-from ingot.tools.loading import write_bytes
-from ingot.tools.reduction.cases import Case
+from ingot.tools.diffs.first_difference import Difference, compared, first_difference
+from ingot.tools.programs.cases import Case
+from ingot.tools.programs.comparing import Bounds, Comparison
+from ingot.tools.programs.loading import write_bytes
 from ingot.tools.reduction.graph import reduce_graph
 from ingot.tools.reduction.search import Search
 from ingot.tools.reduction.subgraph import cleaned

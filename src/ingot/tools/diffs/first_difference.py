@@ -19,10 +19,10 @@ from ingot.hlo.literal import Array
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import IngotError
 from ingot.support.records import record, replace
-from ingot.tools.comparing import Bounds, Comparison, compare
-from ingot.tools.platforms import PLATFORMS, flat
+from ingot.tools.programs.cases import Case
+from ingot.tools.programs.comparing import Bounds, Comparison, compare
+from ingot.tools.programs.platforms import PLATFORMS, flat
 from ingot.tools.reduction.called import CALLERS, called_cases
-from ingot.tools.reduction.cases import Case
 from ingot.tools.reduction.subgraph import is_free, subgraph, values_of
 
 MOST_NESTING = 16

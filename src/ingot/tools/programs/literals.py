@@ -22,7 +22,7 @@ from ingot.hlo.literal import Array, Literal
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import ExecutionError, ParseError
-from ingot.tools.loading import read_bytes, write_bytes
+from ingot.tools.programs.loading import read_bytes, write_bytes
 
 
 def read_iterations(path: str) -> list[list[Array]]:

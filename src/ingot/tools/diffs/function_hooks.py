@@ -17,11 +17,11 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from ingot.__main__ import EnableAfterImport
 from ingot.support.diagnostics import IngotError
-from ingot.tools.comparing import Bounds
-from ingot.tools.differences import Diff
-from ingot.tools.function_diff import diff_function, run_both
+from ingot.tools.diffs.differences import Diff
+from ingot.tools.diffs.function_diff import diff_function, run_both
+from ingot.tools.programs.comparing import Bounds
+from ingot.tools.script_runner import EnableAfterImport
 
 _FUNCTION = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from ingot.hlo.literal import Array
 from ingot.support.diagnostics import UnsupportedError
-from ingot.tools.function_diff import Function, Op, on_random_inputs
+from ingot.tools.diffs.function_diff import Function, Op, on_random_inputs
 
 if TYPE_CHECKING:
     from ingot.client.executable import Executable

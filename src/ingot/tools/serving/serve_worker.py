@@ -13,9 +13,9 @@ import struct
 
 from ingot.support.channel import Channel
 from ingot.support.diagnostics import IngotError
-from ingot.tools.framing import Encoding, Message
-from ingot.tools.interrupts import handle_interrupts
-from ingot.tools.session import Session, failure
+from ingot.tools.serving.framing import Encoding, Message
+from ingot.tools.serving.interrupts import handle_interrupts
+from ingot.tools.serving.session import Session, failure
 
 HEAD = struct.Struct("=Q?")
 

@@ -37,7 +37,7 @@ from ingot.semantics.device_groups import Grid, grid_of
 from ingot.support.diagnostics import Diagnostic, ExecutionError, IngotError
 from ingot.support.text import did_you_mean
 from ingot.support.versions import VERSION
-from ingot.tools.fields import (
+from ingot.tools.serving.fields import (
     choice_field,
     element_types,
     field,
@@ -47,8 +47,8 @@ from ingot.tools.fields import (
     take_array,
     text_field,
 )
-from ingot.tools.framing import Message, bad_request
-from ingot.tools.interrupts import interruptible
+from ingot.tools.serving.framing import Message, bad_request
+from ingot.tools.serving.interrupts import interruptible
 
 Array = np.ndarray[Any, Any]
 T = TypeVar("T")

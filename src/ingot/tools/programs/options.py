@@ -22,11 +22,11 @@ from ingot.hlo.literal import Array
 from ingot.hlo.module import Module
 from ingot.semantics.device_groups import MOST_DEVICES, grid_of
 from ingot.support.records import record
-from ingot.tools import loading
-from ingot.tools.comparing import Bounds
-from ingot.tools.inputs import LARGE, NORMAL, ZEROS, random_inputs, symbols
-from ingot.tools.literals import as_arguments, leaves, read_iterations
-from ingot.tools.reduction.cases import inputs_in
+from ingot.tools.programs import loading
+from ingot.tools.programs.cases import inputs_in
+from ingot.tools.programs.comparing import Bounds
+from ingot.tools.programs.inputs import LARGE, NORMAL, ZEROS, random_inputs, symbols
+from ingot.tools.programs.literals import as_arguments, leaves, read_iterations
 
 DEFAULT_SIZE = 4
 """The value of a symbolic size that `--size` does not name."""
@@ -49,7 +49,7 @@ class ModuleOptions:
         replicas: the number of replicas; 0 for that of the module's header.
         partitions: the number of partitions; 0 for that of the module's header.
         noted: inputs in the files that were read: a snapshot's arguments, or those in the comments
-            of a text (`reduction.cases`).
+            of a text (`cases`).
     """
 
     seed: int

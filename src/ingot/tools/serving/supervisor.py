@@ -28,10 +28,10 @@ from ingot.support.channel import Bytes, Channel, ChannelError
 from ingot.support.diagnostics import ExecutionError, IngotError, ResourceError
 from ingot.support.records import mutable, record
 from ingot.support.worker import Worker, forked
-from ingot.tools.fields import Header, seconds_field
-from ingot.tools.framing import Encoding, Message, read_header
-from ingot.tools.serve_worker import HEAD, serve
-from ingot.tools.session import CANCELLED, failure
+from ingot.tools.serving.fields import Header, seconds_field
+from ingot.tools.serving.framing import Encoding, Message, read_header
+from ingot.tools.serving.serve_worker import HEAD, serve
+from ingot.tools.serving.session import CANCELLED, failure
 
 _PART_BYTES = 1 << 16
 _PIPE_BYTES = 1 << 20

@@ -23,11 +23,11 @@ from ingot.hlo.literal import Array
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import ArgumentError
 from ingot.support.records import record
-from ingot.tools.comparing import Bounds, compare
-from ingot.tools.differences import SECONDS, Diff, all_agree, allowed, diff_case
-from ingot.tools.inputs import random_inputs, symbols
-from ingot.tools.options import DEFAULT_SIZE
-from ingot.tools.reduction.cases import Case
+from ingot.tools.diffs.differences import SECONDS, Diff, all_agree, allowed, diff_case
+from ingot.tools.programs.cases import Case
+from ingot.tools.programs.comparing import Bounds, compare
+from ingot.tools.programs.inputs import random_inputs, symbols
+from ingot.tools.programs.options import DEFAULT_SIZE
 
 
 @record
@@ -111,11 +111,11 @@ def run_both(program: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Funct
     )
 
 
-_TORCH = "ingot.tools.torch_diff"
+_TORCH = "ingot.tools.diffs.torch_diff"
 _HOMES = {
     "_torchdynamo_orig_callable": _TORCH,
-    "get_concrete_function": "ingot.tools.tensorflow_diff",
-    "trace": "ingot.tools.jax_diff",
+    "get_concrete_function": "ingot.tools.diffs.tensorflow_diff",
+    "trace": "ingot.tools.diffs.jax_diff",
 }
 """An attribute that only functions of a framework have -> the module that runs them both ways."""
 

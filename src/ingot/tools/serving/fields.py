@@ -16,7 +16,7 @@ import numpy as np
 
 from ingot.hlo.dtype import DTYPES
 from ingot.support.text import did_you_mean
-from ingot.tools.framing import bad_request
+from ingot.tools.serving.framing import bad_request
 
 Array = np.ndarray[Any, Any]
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from typing import Any
 
 from ingot.hlo.literal import Array
 from ingot.support.diagnostics import UnsupportedError
-from ingot.tools.function_diff import Function, on_random_inputs
+from ingot.tools.diffs.function_diff import Function, on_random_inputs
 
 
 def run_both(program: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Function:
