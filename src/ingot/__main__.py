@@ -17,6 +17,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from ingot.support.text import did_you_mean
 from ingot.support.versions import VERSION
 from ingot.tools import COMMANDS
 from ingot.tools.script_runner import run_program
@@ -73,7 +74,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not is_module and given[0] in COMMANDS:
         return run_command(given)
     if not is_module and not os.path.isfile(given[0]):
-        print(f"ingot: there is no file or command '{given[0]}'\n{usage()}", file=sys.stderr)
+        hint = did_you_mean(given[0], COMMANDS)
+        print(
+            f"{usage()}\n\ningot: there is no file or command '{given[0]}'"
+            + (f"; {hint}" if hint else ""),
+            file=sys.stderr,
+        )
         return 2
     return run_program(given, is_module=is_module)
 

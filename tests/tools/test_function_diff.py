@@ -60,7 +60,7 @@ def test_a_module(tmp_path: Path) -> None:
     assert ingot.diff(path, np.ones(4, np.float32)).title == "m"
     with pytest.raises(ArgumentError, match="by name"):
         ingot.diff(text, x=1)
-    with pytest.raises(ArgumentError, match="int, which diff cannot run"):
+    with pytest.raises(ArgumentError, match="type int, which diff cannot run"):
         ingot.diff(3)
 
 

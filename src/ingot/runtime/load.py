@@ -226,7 +226,10 @@ def _require_machine(path: Path) -> None:
     except OSError as error:
         raise ResourceError(f"{path} cannot be read: {error.strerror}", code="INGOT0411") from error
     if len(head) < 20 or head[:6] != b"\x7fELF\x02\x01":
-        raise UnsupportedError(f"{path} is not a shared library for 64-bit Linux")
+        raise UnsupportedError(
+            f"{path} is not a shared library for 64-bit Linux",
+            hint="give the libNAME.so that `ingot aot` wrote",
+        )
     kind, machine = struct.unpack_from("<HH", head, 16)
     if kind != _SHARED_OBJECT:
         raise UnsupportedError(

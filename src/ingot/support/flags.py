@@ -434,15 +434,20 @@ ALL_FLAGS: tuple[Flag[Any], ...] = (
 
 
 def check_environment() -> None:
-    """Warn of every `INGOT_*` variable that no flag reads, and name the nearest flag.
+    """Warn of every `INGOT_*` variable that no flag reads: each front end calls this once."""
+    for text in unknown_variables():
+        warnings.warn(text, IngotWarning, stacklevel=2)
 
-    The entry points of Ingot (`python -m ingot`, the client, `ingot.tensorflow.enable`) call it.
-    """
+
+def unknown_variables() -> list[str]:
+    """Return a text for each `INGOT_*` variable that no flag reads, with the nearest flag."""
     known = {flag.variable for flag in ALL_FLAGS}
-    for variable in sorted(os.environ):
-        if variable.startswith(PREFIX) and variable not in known:
-            suggestion = did_you_mean(variable, known) or f"known are {', '.join(sorted(known))}"
-            warnings.warn(f"Ingot has no flag {variable}; {suggestion}", IngotWarning, stacklevel=2)
+    return [
+        f"Ingot has no flag {variable}; "
+        + (did_you_mean(variable, known) or f"known are {', '.join(sorted(known))}")
+        for variable in sorted(os.environ)
+        if variable.startswith(PREFIX) and variable not in known
+    ]
 
 
 def markdown() -> str:

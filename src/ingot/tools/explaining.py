@@ -79,7 +79,7 @@ def _of_framework(
     if hasattr(program, "compiler_ir") and hasattr(program, "as_text"):
         return [compile(module_of_device(program.as_text(debug_info=True)))]
     raise ArgumentError(
-        f"the program is {type(program).__name__}, which explain cannot compile",
+        f"the program is of type {type(program).__name__}, which explain cannot compile",
         hint="give HLO, a path, a tf.function with jit_compile=True, a Keras model, jax.jit(f), "
         "or a module of PyTorch",
     )

@@ -99,9 +99,9 @@ def enable(
 ) -> None:
     """Let Ingot compile every function with `jit_compile=True` that is traced from now on.
 
-    Functions that were traced before stay as they are. Enabling twice is harmless. Parts of other
-    graphs are compiled where `TF_XLA_FLAGS`, `tf.config.optimizer.set_jit` or `jit_scope` ask for
-    that.
+    Functions that were traced before stay as they are. If Ingot is enabled already, nothing
+    changes: call `disable` first, for another device. Parts of other graphs are compiled where
+    `TF_XLA_FLAGS`, `tf.config.optimizer.set_jit` or `jit_scope` ask for that.
 
     Args:
         compiler: compiles a captured function; default: Ingot, for `device`.
@@ -112,7 +112,7 @@ def enable(
             None: a GPU if `INGOT_GPU` says so, else the CPU.
 
     Raises:
-        ArgumentError: INGOT0513, there is no such device.
+        ArgumentError: INGOT0513, there is no such device, or Ingot is enabled for another one.
         FlagError: INGOT0600, `TF_XLA_FLAGS` holds a flag that TensorFlow does not have.
         UnsupportedError: INGOT0313, this TensorFlow lacks something that Ingot replaces or calls;
             INGOT0324, there is no driver of GPUs; INGOT0326, TensorFlow uses GPUs itself.
@@ -120,6 +120,8 @@ def enable(
     strict = STRICT.value() if strict is None else strict
     with _lock:
         if _patches:
+            if device is not None:
+                compiler_for(device)  # A name of no device is an error all the same.
             return
         check_environment()
         compiler = compiler or _compiler(device)

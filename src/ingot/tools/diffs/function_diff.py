@@ -106,7 +106,7 @@ def run_both(program: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Funct
         run: Callable[..., Function] = importlib.import_module(home).run_both
         return run(program, args, kwargs)
     raise ArgumentError(
-        f"the program is {type(program).__name__}, which diff cannot run without compilation",
+        f"the program is of type {type(program).__name__}, which diff cannot run uncompiled",
         hint="give jax.jit(f), a tf.function(jit_compile=True), a torch.nn.Module, HLO, or a path",
     )
 

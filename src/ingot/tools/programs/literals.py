@@ -68,7 +68,7 @@ def read_literals(path: str) -> list[Array]:
         ParseError: a line is not a literal, or the file is not NumPy's (INGOT0124).
         ResourceError: INGOT0411 the file cannot be read.
     """
-    data = read_bytes(path)
+    data = read_bytes(path, "give a file of arrays: .npz, .npy, .pb, or a literal on each line")
     if path.endswith((".npz", ".npy")):
         return _read_numpy(data, path)
     lines = data.decode("utf-8", "surrogateescape").splitlines()

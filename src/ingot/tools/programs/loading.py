@@ -78,8 +78,15 @@ def format_of(name: str) -> str:
     return ALIASES.get(name, name)
 
 
-def read_bytes(path: str) -> bytes:
+MODULE_HINT = "give the path of a module; - is standard input"
+
+
+def read_bytes(path: str, hint: str = MODULE_HINT) -> bytes:
     """Return the bytes of a file.
+
+    Args:
+        path: the file; `-` is standard input.
+        hint: what to do if it cannot be read.
 
     Raises:
         ResourceError: INGOT0411 it cannot be read.
@@ -92,7 +99,7 @@ def read_bytes(path: str) -> bytes:
         raise ResourceError(
             f"{path} cannot be read: {error.strerror}",
             code="INGOT0411",
-            hint="give the path of a module; - is standard input",
+            hint=hint,
         ) from error
 
 

@@ -21,6 +21,7 @@ from ingot.frontends.loading import is_exported_file, load_exported_file
 from ingot.hlo.literal import Array
 from ingot.hlo.module import Module
 from ingot.semantics.device_groups import MOST_DEVICES, grid_of
+from ingot.support.diagnostics import ArgumentError
 from ingot.support.records import record
 from ingot.tools.programs import loading
 from ingot.tools.programs.cases import inputs_in
@@ -101,7 +102,14 @@ class ModuleOptions:
         noted = self.noted.get(module)
         if noted:
             return [as_arguments(module, noted, "the module's file")] * devices
-        sizes = dict.fromkeys(symbols(module), DEFAULT_SIZE) | self.sizes
+        names = symbols(module)
+        for name in self.sizes:
+            if name not in names:
+                raise ArgumentError(
+                    f"--size={name}=...: the module has no symbolic size '{name}'",
+                    hint=f"it has {', '.join(sorted(names)) or 'none'}",
+                )
+        sizes = dict.fromkeys(names, DEFAULT_SIZE) | self.sizes
         seeds = range(self.seed + iteration * devices, self.seed + (iteration + 1) * devices)
         return [random_inputs(module, seed, sizes, self.floats) for seed in seeds]
 

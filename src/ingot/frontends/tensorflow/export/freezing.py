@@ -83,7 +83,7 @@ def concrete_of(function: Any) -> Any:
             )
         return function.get_concrete_function()
     hint = "pass a ConcreteFunction, a tf.function with an input signature, or a Keras model"
-    require_type(function, tensorflow.keras.Model, "the function", hint)
+    require_type(function, tensorflow.keras.Model, "the argument", hint)
     return _inference(function)
 
 
