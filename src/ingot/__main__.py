@@ -7,7 +7,7 @@ Everything is as with plain `python train.py ...` (or `-m module`): `sys.argv`, 
 `sys.path[0]`, exit status. The one difference: as soon as the program has imported TensorFlow, the
 front end is enabled. A program that never imports TensorFlow pays nothing.
 
-Invariant: nothing of the compiler is imported before the program asks for TensorFlow.
+Invariant: no part of the compiler is imported before the program asks for TensorFlow.
 """
 
 from __future__ import annotations

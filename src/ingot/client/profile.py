@@ -72,7 +72,7 @@ _KINDS = {"fusion": "kernel", "while": "loop"}
 _lock = ForkLock()
 _executables: weakref.WeakValueDictionary[Key, Recorded] = weakref.WeakValueDictionary()
 _recording: list[dict[Key, Recorded]] = []
-"""The executables of the recording that goes on, if one does."""
+"""The executables of the recording in progress, if any."""
 
 
 def remember(executable: Recorded, record: int) -> None:

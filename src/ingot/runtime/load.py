@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs compiled ahead of time, run from Python: `ingot.load_executable`.
 
-This needs numpy and ctypes, but nothing of the compiler; element types that NumPy lacks (bf16, fp8)
+This needs numpy and ctypes, but no part of the compiler; element types that NumPy lacks (bf16, fp8)
 need ml_dtypes as well. Invariant: no code of the library runs before its file is known to be for
 this machine and its metadata for this loader. A library is native code: load only what you trust.
 """

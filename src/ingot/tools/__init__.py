@@ -2,7 +2,7 @@
 """The `ingot` command: one file for each subcommand, the highest layer.
 
 `COMMANDS` names them. A subcommand's file is loaded when it is called, so `python -m ingot
-program.py` and `ingot --help` load nothing of the compiler.
+program.py` and `ingot --help` load no part of the compiler.
 
 The subcommands are `aot`, `bisect`, `diff`, `doctor`, `explain`, `opt`, `pjrt`, `profile`,
 `reduce`, `run`, `serve`, `translate` and `warmup`. The packages and files that they share:

@@ -67,7 +67,7 @@ def of_script(
     """Run a program; yield the comparison of each function or module that it compiled.
 
     Raises:
-        UnsupportedError: INGOT0363, Ingot compiled nothing of it.
+        UnsupportedError: INGOT0363, Ingot compiled nothing in it.
         click.ClickException: the program failed.
     """
     with kept_executables() as compiled, compared_functions(given.bounds, seconds) as functions:

@@ -98,7 +98,7 @@ def _of_torch(
         torch.compile(original, backend=partial(ingot))(*args, **kwargs)
     if not found:
         raise UnsupportedError(
-            "nothing of the module was compiled",
+            "no part of the module was compiled",
             code="INGOT0363",
             hint="give it the arguments that it is called with",
         )

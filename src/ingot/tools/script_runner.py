@@ -5,7 +5,7 @@
 `__main__`, `sys.path[0]` and the exit status are those of plain Python. The one difference: as soon
 as the program has imported TensorFlow, the front end is enabled.
 
-Invariant: nothing of the compiler is imported before the program asks for TensorFlow.
+Invariant: no part of the compiler is imported before the program asks for TensorFlow.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class EnableAfterImport(AfterImport):
         return importing()
 
     def imported(self, module: types.ModuleType) -> None:
-        """Enable the front end, unless its own import goes on."""
+        """Enable the front end, unless its own import is still running."""
         spec = getattr(sys.modules.get(self._front_end), "__spec__", None)
         is_underway = module.__name__ == self._framework and getattr(spec, "_initializing", False)
         if is_underway or self._framework not in sys.modules or self not in sys.meta_path:

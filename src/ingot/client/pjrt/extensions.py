@@ -48,7 +48,7 @@ class ExtensionSlots(Slots):
         """Return the layout of a new buffer.
 
         Raises:
-            PjrtError: no array has so many dimensions (UNIMPLEMENTED).
+            PjrtError: no array has that many dimensions (UNIMPLEMENTED).
         """
         args.layout = self._row_major(args.num_dims)
 

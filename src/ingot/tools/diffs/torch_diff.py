@@ -22,7 +22,7 @@ def run_both(program: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Funct
     """Run a module, a function, or a result of `torch.compile`, compiled by Ingot and eagerly.
 
     Raises:
-        UnsupportedError: INGOT0363, Ingot compiled nothing of it.
+        UnsupportedError: INGOT0363, Ingot compiled nothing in it.
     """
     from ingot.frontends.torch.backend import ingot
     from ingot.frontends.torch.graphs import compiled_graphs
@@ -50,7 +50,7 @@ def run_both(program: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Funct
     graphs = [graph for graph in compiled_graphs() if graph not in known]
     if not graphs:
         raise UnsupportedError(
-            "nothing of the module was compiled",
+            "no part of the module was compiled",
             code="INGOT0363",
             hint="give it the arguments that it is called with",
         )

@@ -46,7 +46,7 @@ def write_iterations(path: str, rows: list[IterationLiterals]) -> None:
 
 
 def leaves(literal: Literal) -> Iterator[Array]:
-    """Yield the arrays of a literal, tuples taken apart."""
+    """Yield the arrays of a literal, tuples flattened."""
     if literal.shape.is_tuple:
         for element in literal.elements:
             yield from leaves(element)

@@ -34,7 +34,7 @@ def shortened(value: object) -> str:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether a value is a whole number; true and false are none."""
+    """Whether a value is a whole number; true and false are not."""
     return type(value) is int
 
 

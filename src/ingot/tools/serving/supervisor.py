@@ -309,7 +309,7 @@ class Supervisor:
         reason = request.reason or ExecutionError(
             f"the process that held the programs and arrays ended with {how}",
             code="INGOT0524",
-            hint="a new one goes on: compile the programs and put the arrays again",
+            hint="a new worker continues: compile the programs and put the arrays again",
         )
         self._write(request, {**failure(reason), "restarted": True})
 

@@ -31,7 +31,7 @@ from ingot.runtime.records import PROGRAM
 from ingot.support.records import record
 
 RELEASE_GIL_BYTES = 64 << 10
-"""Programs that touch at least so many bytes run without the GIL."""
+"""Programs that touch at least this many bytes run without the GIL."""
 
 
 def _data_pointer(tensor: Any) -> int:

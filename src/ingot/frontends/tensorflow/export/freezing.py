@@ -271,7 +271,7 @@ def with_constants(module: Module, values: Mapping[int, np.ndarray]) -> Module:
     """Return a module that gives `module`'s entry some parameters as constants.
 
     Args:
-        module: the module, which is taken apart.
+        module: the module, which is consumed.
         values: by number of the parameter; the others move up.
     """
     builder = Builder("frozen")

@@ -3,7 +3,7 @@
 
 It reads the inputs as the launch op would and looks for a variant. Where there is none it calls the
 trampoline `request`, which has one compiled, at once or in the background; meanwhile the trampoline
-sets `quiet`, and nothing of Python is in the way.
+sets `quiet`, and no Python code is involved.
 
 Invariant: the answer is true only if the launch op, given the same inputs, finds a variant.
 """

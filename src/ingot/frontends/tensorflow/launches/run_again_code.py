@@ -4,7 +4,7 @@
 TensorFlow lets an op allocate each output once, and with more room an output may be larger. So the
 outputs are blocks of Ingot's, which become tensors when the program has succeeded.
 
-Invariant: a block belongs to a tensor, or is given back, on every way out.
+Invariant: a block belongs to a tensor, or is freed, on every way out.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ A program that computes sizes knows those of its results when it is done. So not
 ahead: the block of a result becomes a tensor of TensorFlow's, which gives it back to Ingot's
 allocator. A variable's new value has a place already: a stage makes it there, or it is copied.
 
-Invariant: a frame's blocks belong to a tensor, or are given back, on every way out.
+Invariant: a frame's blocks belong to a tensor, or are freed, on every way out.
 """
 
 from __future__ import annotations

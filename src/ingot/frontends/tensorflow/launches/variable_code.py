@@ -9,12 +9,12 @@ One that is written stays locked; its buffer is written in place if nobody else 
 program allows it, and otherwise a new one takes its place when the program has succeeded.
 
 A variant may have been compiled for the value of a variable, so it is looked for under the locks.
-Where none fits, the values of small variables are copied for `miss`, and the locks are given back.
+Where none fits, the values of small variables are copied for `miss`, and the locks are released.
 
 A variable that comes as several inputs, all of which are only read, is locked and held once: the
 forward function of a gradient gives a variable to the backward one again for each loop around it.
 
-Invariants: every lock and reference is given back on every way out; a variable never holds a
+Invariants: every lock and reference is released on every way out; a variable never holds a
 buffer that somebody else saw before and that changed.
 """
 

@@ -153,7 +153,7 @@ class Packing:
         return self._rebuild(frame, elements)
 
     def leave(self, frame: Frame, packed: Instruction) -> list[Value]:
-        """Unpack what a loop gives into the frame that it stands in."""
+        """Unpack what a loop gives into the frame that contains it."""
         return self._rebuild(frame, _elements(frame, packed))
 
     def _rebuild(self, frame: Frame, elements: list[Instruction]) -> list[Value]:

@@ -66,7 +66,7 @@ def lower(
             if not program.learned:
                 specialiser.fix(needed)
         except Exception:
-            # Where sizes are not yet one, it says nothing of the function.
+            # Where sizes are not yet one, it says nothing about the function.
             if not program.learned:
                 raise
         else:
