@@ -24,7 +24,7 @@ REASONS = {
     "frontends/jax/ffi.py": {"_waiting": RETURNED},
     "client/pjrt/handles.py": {"_objects": "a row for each object that a host has not destroyed"},
     "client/pjrt/layouts.py": {"_layouts": "a row for each layout that a host asks for"},
-    "client/pjrt/slots_transfer.py": {"TransferSlots._orders": "a row for each layout"},
+    "client/pjrt/python_slots/transfer.py": {"TransferSlots._orders": "a row for each layout"},
     "client/pjrt/trampolines.py": {"_immortal": ONCE},
     "client/profile.py": {"_recording": "the recording that goes on; stopping it removes it"},
     "client/replicated.py": {"_idle": "as many threads as ran at once, for each number of devices"},

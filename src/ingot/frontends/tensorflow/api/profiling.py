@@ -79,7 +79,7 @@ class Session:
         if profiler is None:
             return b""
         # Most programs are never profiled, and the rest of this package is not needed for it.
-        from ingot.client.pjrt.profiler import xspace
+        from ingot.client.pjrt.python_slots.profiler import xspace
         from ingot.formats.hlo_proto.wire import decode, encode
 
         found = decode(xspace(profiler.stop()), "XSpace")

@@ -18,9 +18,9 @@ from ingot.client.pjrt.handles import NamedValues, lookup, read_bytes, read_text
 from ingot.client.pjrt.multi_device import MultiDeviceExecutions, give_up
 from ingot.client.pjrt.native import Native, on_compile_stack
 from ingot.client.pjrt.objects import Client, Topology
+from ingot.client.pjrt.python_slots.slots import Slots, slot
 from ingot.client.pjrt.records import FAILURE
 from ingot.client.pjrt.serialize import read_source, write_source
-from ingot.client.pjrt.slots import Slots, slot
 from ingot.client.pjrt.stored import find_or_compile_source
 from ingot.support.forking import ForkLock
 

@@ -4,7 +4,7 @@
 It checks arguments, donates, allocates outputs, and runs or queues the program. The slot Execute
 calls it, and Python does so for each device of an execution on several. A program whose inputs are
 computed runs in the call if it is short, or if the host is expected to wait for it
-(`native_inline`). Any other becomes a job of the device's worker; its outputs are allocated at once
+(`inline`). Any other becomes a job of the device's worker; its outputs are allocated at once
 and ready later.
 
 Invariant: an argument that is donated has no storage afterwards, whether or not an output could
@@ -17,13 +17,8 @@ memory that is used in place is copied.
 from __future__ import annotations
 
 from ingot.client.pjrt.c_api import INVALID_ARGUMENT, RESOURCE_EXHAUSTED
-from ingot.client.pjrt.emit import (
-    add_reference,
-    static_error,
-    static_reference,
-)
-from ingot.client.pjrt.native_backlog import wait_for_backlog
-from ingot.client.pjrt.native_buffers import (
+from ingot.client.pjrt.native_code.backlog import wait_for_backlog
+from ingot.client.pjrt.native_code.buffers import (
     DELETED,
     destroy,
     discard,
@@ -34,13 +29,18 @@ from ingot.client.pjrt.native_buffers import (
     unuse,
     use,
 )
-from ingot.client.pjrt.native_donation import ExecuteOptions, check_donations
-from ingot.client.pjrt.native_events import READY, release_event
-from ingot.client.pjrt.native_gpu import execute
-from ingot.client.pjrt.native_inline import cycles, note_launch, note_return
-from ingot.client.pjrt.native_jobs import hold_input, new_job, promise_output
-from ingot.client.pjrt.native_queue import submit
-from ingot.client.pjrt.native_worker import failure_of, load_data
+from ingot.client.pjrt.native_code.donation import ExecuteOptions, check_donations
+from ingot.client.pjrt.native_code.emit import (
+    add_reference,
+    static_error,
+    static_reference,
+)
+from ingot.client.pjrt.native_code.events import READY, release_event
+from ingot.client.pjrt.native_code.gpu import execute
+from ingot.client.pjrt.native_code.inline import cycles, note_launch, note_return
+from ingot.client.pjrt.native_code.jobs import hold_input, new_job, promise_output
+from ingot.client.pjrt.native_code.queue import submit
+from ingot.client.pjrt.native_code.worker import failure_of, load_data
 from ingot.client.pjrt.records import (
     INLINE,
     MULTI_DEVICE,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the native PJRT functions share: slots, the runtime's functions, errors, references.
 
-The `native_*` files are above it. A slot is a function of the C API: it takes the address of its
+The `native_code` files are above it. A slot is a function of the C API: it takes the address of its
 arguments, whose fields are those of `c_api`. Invariant: a slot returns null, or a reference to an
 error that the host destroys.
 """

@@ -18,7 +18,7 @@ from typing import Any
 from ingot.client.pjrt.c_api import FAILED_PRECONDITION
 from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import Handle, lookup
-from ingot.client.pjrt.slots import Slots, slot
+from ingot.client.pjrt.python_slots.slots import Slots, slot
 from ingot.client.profile import Profile, Profiler
 from ingot.client.timings import Site
 from ingot.formats.hlo_proto.wire import Message, encode

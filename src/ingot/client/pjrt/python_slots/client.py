@@ -19,8 +19,8 @@ from ingot.client.pjrt.handles import (
 from ingot.client.pjrt.native import Native
 from ingot.client.pjrt.objects import CPU, CUDA, Client, Device, Platform, Topology
 from ingot.client.pjrt.processes import Processes
+from ingot.client.pjrt.python_slots.slots import Slots, slot
 from ingot.client.pjrt.records import EVENT
-from ingot.client.pjrt.slots import Slots, slot
 from ingot.formats.stablehlo.binding import newest_version
 from ingot.runtime.cuda.devices import Device as Gpu
 from ingot.runtime.cuda.devices import device, device_count

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Making the jobs of a device's queue, as native functions.
 
-Executions (`native_launch`) and copies that must wait (`native_transfer`) are jobs. Invariant: a
+Executions (`launch`) and copies that must wait (`transfer`) are jobs. Invariant: a
 job holds the storages that it reads and writes, and the events of its inputs; its event is set once
 it is done, and its outputs are pending until then.
 """
 
 from __future__ import annotations
 
-from ingot.client.pjrt.emit import add_reference
-from ingot.client.pjrt.native_buffers import pending_event
-from ingot.client.pjrt.native_events import new_event, release_event
+from ingot.client.pjrt.native_code.buffers import pending_event
+from ingot.client.pjrt.native_code.emit import add_reference
+from ingot.client.pjrt.native_code.events import new_event, release_event
 from ingot.client.pjrt.records import Event, Job, Storage
 from ingot.native.functions import inlined, native
 from ingot.native.operations import memset

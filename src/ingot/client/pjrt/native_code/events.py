@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ingot.client.pjrt.emit import (
+from ingot.client.pjrt.native_code.emit import (
     FOREVER,
     NO_MEMORY,
     add_reference,

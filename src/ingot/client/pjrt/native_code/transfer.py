@@ -14,14 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from ingot.client.pjrt.c_api import TYPE_NAMES
-from ingot.client.pjrt.emit import (
-    NO_MEMORY,
-    add_reference,
-    arguments,
-    slot,
-    static_reference,
-)
-from ingot.client.pjrt.native_buffers import (
+from ingot.client.pjrt.native_code.buffers import (
     DELETED,
     destroy,
     is_ready,
@@ -32,11 +25,18 @@ from ingot.client.pjrt.native_buffers import (
     unuse,
     use,
 )
-from ingot.client.pjrt.native_events import READY, new_event, release_event, set_event
-from ingot.client.pjrt.native_gpu import GPU_FAILED, move
-from ingot.client.pjrt.native_inline import note_wait
-from ingot.client.pjrt.native_jobs import hold_input, new_job, promise_output
-from ingot.client.pjrt.native_queue import submit
+from ingot.client.pjrt.native_code.emit import (
+    NO_MEMORY,
+    add_reference,
+    arguments,
+    slot,
+    static_reference,
+)
+from ingot.client.pjrt.native_code.events import READY, new_event, release_event, set_event
+from ingot.client.pjrt.native_code.gpu import GPU_FAILED, move
+from ingot.client.pjrt.native_code.inline import note_wait
+from ingot.client.pjrt.native_code.jobs import hold_input, new_job, promise_output
+from ingot.client.pjrt.native_code.queue import submit
 from ingot.client.pjrt.records import Buffer, Device, Error, Event, Gpu, Memory, Storage
 from ingot.hlo.dtype import DTYPES
 from ingot.native.functions import exported, external, inlined, native

@@ -9,8 +9,8 @@ Invariant: the GPU's context is current in the thread before the driver is calle
 from __future__ import annotations
 
 from ingot.client.pjrt.c_api import INTERNAL
-from ingot.client.pjrt.emit import static_error
-from ingot.client.pjrt.native_events import static_event
+from ingot.client.pjrt.native_code.emit import static_error
+from ingot.client.pjrt.native_code.events import static_event
 from ingot.client.pjrt.records import Gpu
 from ingot.native.functions import exported, inlined, native
 from ingot.native.operations import memcpy

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ingot.client.pjrt.emit import add_reference, slot
-from ingot.client.pjrt.native_events import (
+from ingot.client.pjrt.native_code.emit import add_reference, slot
+from ingot.client.pjrt.native_code.events import (
     is_done,
     new_error,
     on_ready,
@@ -23,7 +23,7 @@ from ingot.client.pjrt.native_events import (
     release_event,
     set_event,
 )
-from ingot.client.pjrt.native_worker import start
+from ingot.client.pjrt.native_code.worker import start
 from ingot.client.pjrt.records import Device, Error, Event, Job
 from ingot.native.functions import inlined, native
 from ingot.native.operations import unlikely

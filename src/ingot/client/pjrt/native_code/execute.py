@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 from ingot.client.pjrt.c_api import INVALID_ARGUMENT
-from ingot.client.pjrt.emit import add_reference, slot, static_error, static_reference
-from ingot.client.pjrt.native_buffers import pending_event, unuse, use
-from ingot.client.pjrt.native_events import release_event, wait_for
-from ingot.client.pjrt.native_inline import cycles, note_return
-from ingot.client.pjrt.native_launch import drop_buffers, launch
-from ingot.client.pjrt.native_turns import launch_in_turns, lock_stacks
-from ingot.client.pjrt.native_worker import drop_executable, release_events
+from ingot.client.pjrt.native_code.buffers import pending_event, unuse, use
+from ingot.client.pjrt.native_code.emit import add_reference, slot, static_error, static_reference
+from ingot.client.pjrt.native_code.events import release_event, wait_for
+from ingot.client.pjrt.native_code.inline import cycles, note_return
+from ingot.client.pjrt.native_code.launch import drop_buffers, launch
+from ingot.client.pjrt.native_code.turns import launch_in_turns, lock_stacks
+from ingot.client.pjrt.native_code.worker import drop_executable, release_events
 from ingot.client.pjrt.records import (
     IN_TURNS,
     INLINE,

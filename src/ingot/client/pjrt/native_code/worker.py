@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread of a device that runs the jobs of its queue (`native_queue`), as native functions.
+"""The thread of a device that runs the jobs of its queue (`queue`), as native functions.
 
 Jobs of one device run in the order of its queue. The thread is started by the first job, is
 detached, takes no signals and lives as long as the process. Invariant: a job waits only for jobs
@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from ingot.artifact.abi import CANCELLED
 from ingot.client.pjrt import c_api
-from ingot.client.pjrt.emit import (
+from ingot.client.pjrt.native_code.backlog import note_done
+from ingot.client.pjrt.native_code.buffers import release_storage
+from ingot.client.pjrt.native_code.emit import (
     drop_reference,
     static_error,
     static_reference,
 )
-from ingot.client.pjrt.native_backlog import note_done
-from ingot.client.pjrt.native_buffers import release_storage
-from ingot.client.pjrt.native_events import error_of, release_event, set_event, wait_for
-from ingot.client.pjrt.native_gpu import GPU_ERROR, execute, move
+from ingot.client.pjrt.native_code.events import error_of, release_event, set_event, wait_for
+from ingot.client.pjrt.native_code.gpu import GPU_ERROR, execute, move
 from ingot.client.pjrt.records import Device, Error, Event, Executable, Failure, Gpu, Job, Storage
 from ingot.client.pjrt.trampolines import enter_thread
 from ingot.native.functions import exported, external, native

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from ingot.client.pjrt.c_api import UNIMPLEMENTED
-from ingot.client.pjrt.emit import slot, static_error, static_reference
+from ingot.client.pjrt.native_code.emit import slot, static_error, static_reference
 from ingot.client.pjrt.records import Buffer, Error, Layout
 from ingot.native.functions import exported
 from ingot.native.pointers import Pointer

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which arguments of an execution are donated, as native functions.
 
-For `native_launch`. Invariant: a mark is valid only for the execution whose number it has, so
+For `launch`. Invariant: a mark is valid only for the execution whose number it has, so
 nothing has to be cleared.
 """
 
 from __future__ import annotations
 
 from ingot.client.pjrt.c_api import INVALID_ARGUMENT
-from ingot.client.pjrt.emit import arguments, static_error, static_reference
+from ingot.client.pjrt.native_code.emit import arguments, static_error, static_reference
 from ingot.client.pjrt.records import Buffer, Error, Executable, Storage
 from ingot.native.functions import native
 from ingot.native.operations import unlikely

@@ -21,11 +21,11 @@ from ingot.client.pjrt.errors import ErrorFactory, PjrtError
 from ingot.client.pjrt.handles import Handle, lookup, read_text, read_words
 from ingot.client.pjrt.layouts import layout_address, order_of_buffer, read_order
 from ingot.client.pjrt.native import Native
-from ingot.client.pjrt.native_buffers import DELETED_TEXT
+from ingot.client.pjrt.native_code.buffers import DELETED_TEXT
 from ingot.client.pjrt.objects import Device, Memory
+from ingot.client.pjrt.python_slots.slots import Slots, slot
+from ingot.client.pjrt.python_slots.transfer import array_bytes
 from ingot.client.pjrt.records import BUFFER, EVENT, STORAGE
-from ingot.client.pjrt.slots import Slots, slot
-from ingot.client.pjrt.slots_transfer import array_bytes
 from ingot.semantics.call_layouts import Order
 from ingot.support import records
 

@@ -11,12 +11,12 @@ stacks; after an execution that failed they are not used again, because devices 
 
 from __future__ import annotations
 
-from ingot.client.pjrt.emit import add_reference
-from ingot.client.pjrt.native_buffers import is_ready, unuse, use
-from ingot.client.pjrt.native_events import READY
-from ingot.client.pjrt.native_inline import note_launch
-from ingot.client.pjrt.native_launch import Launch, abandon, describe, finish, prepare
-from ingot.client.pjrt.native_worker import failure_of, load_data
+from ingot.client.pjrt.native_code.buffers import is_ready, unuse, use
+from ingot.client.pjrt.native_code.emit import add_reference
+from ingot.client.pjrt.native_code.events import READY
+from ingot.client.pjrt.native_code.inline import note_launch
+from ingot.client.pjrt.native_code.launch import Launch, abandon, describe, finish, prepare
+from ingot.client.pjrt.native_code.worker import failure_of, load_data
 from ingot.client.pjrt.records import Buffer, Error, Event, Executable, Part, Storage
 from ingot.native.functions import exported, inlined, native
 from ingot.native.operations import memcpy

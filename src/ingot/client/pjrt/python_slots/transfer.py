@@ -25,10 +25,10 @@ from ingot.client.pjrt.layouts import (
     read_order,
 )
 from ingot.client.pjrt.native import Native, memory_of
-from ingot.client.pjrt.native_transfer import element_bytes
+from ingot.client.pjrt.native_code.transfer import element_bytes
 from ingot.client.pjrt.objects import Memory
+from ingot.client.pjrt.python_slots.slots import Slots, slot
 from ingot.client.pjrt.records import BUFFER, STORAGE
-from ingot.client.pjrt.slots import Slots, slot
 from ingot.runtime.c_arrays import int64_array
 from ingot.runtime.cuda.arrays import ALIGNMENT
 from ingot.semantics.call_layouts import Order, row_major

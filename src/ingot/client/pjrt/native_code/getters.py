@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ingot.client.pjrt.c_api import record
-from ingot.client.pjrt.emit import slot
+from ingot.client.pjrt.native_code.emit import slot
 from ingot.client.pjrt.records import (
     BUFFER,
     CLIENT,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python slots of the extensions: layouts and shardings.
 
-The layouts of buffers are native functions (`native_layouts`).
+The layouts of buffers are native functions (`native_code.layouts`).
 
 Source: pjrt_c_api_layouts_extension.h.
 """
@@ -17,10 +17,9 @@ from ingot.client.pjrt.executables import LoadedExecutable
 from ingot.client.pjrt.handles import lookup
 from ingot.client.pjrt.layouts import layout_address
 from ingot.client.pjrt.native import Native
-from ingot.client.pjrt.native_layouts import RANK_TEXT
-from ingot.client.pjrt.slots import Slots, slot
-from ingot.formats.hlo_proto.sharding import write_sharding as sharding_message
-from ingot.formats.hlo_proto.wire import encode
+from ingot.client.pjrt.native_code.layouts import RANK_TEXT
+from ingot.client.pjrt.python_slots.slots import Slots, slot
+from ingot.formats.hlo_proto.sharding import sharding_bytes
 from ingot.semantics.call_layouts import Order
 
 
@@ -106,11 +105,6 @@ class ExtensionSlots(Slots):
         """Return count, texts and sizes; zeros for one device, or for no values."""
         if not shardings:
             return 0, 0, 0
-        data = [write_sharding(sharding) for sharding in shardings]
+        data = [sharding_bytes(sharding) for sharding in shardings]
         texts = executable.keep_words([executable.keep_bytes(item) for item in data])
         return len(data), texts, executable.keep_words([len(item) for item in data])
-
-
-def write_sharding(sharding: str) -> bytes:
-    """Return the OpSharding proto (xla/xla_data.proto) of a text of HLO."""
-    return encode(sharding_message(sharding), "OpSharding")

@@ -17,16 +17,16 @@ from collections.abc import Callable
 from typing import Any
 
 from ingot.client.pjrt.c_api import FAILED_PRECONDITION, INVALID_ARGUMENT
-from ingot.client.pjrt.emit import (
+from ingot.client.pjrt.native_code.emit import (
     add_reference,
     drop_reference,
     slot,
     static_error,
     static_reference,
 )
-from ingot.client.pjrt.native_events import READY, is_done, release_event, static_event
-from ingot.client.pjrt.native_gpu import GPU_FAILED, allocate_on, free_on, wait_for_gpu
-from ingot.client.pjrt.native_inline import note_wait
+from ingot.client.pjrt.native_code.events import READY, is_done, release_event, static_event
+from ingot.client.pjrt.native_code.gpu import GPU_FAILED, allocate_on, free_on, wait_for_gpu
+from ingot.client.pjrt.native_code.inline import note_wait
 from ingot.client.pjrt.records import (
     GONE,
     STORAGE_HEADER_BYTES,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machine code of the PJRT C API: one module, compiled once per machine, linked once.
 
-It joins the native functions of the `native_*` files, the getters and the trampolines. Invariant:
-the module depends only on the sources and on the names of the Python slots, so after the first time
-the object comes from the disk cache, and nothing is translated.
+It joins the native functions of the other files, the getters and the trampolines. Invariant: the
+module depends only on the sources and on the names of the Python slots, so after the first time the
+object comes from the disk cache, and nothing is translated.
 """
 
 from __future__ import annotations
@@ -14,20 +14,18 @@ from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
-from ingot.client.pjrt import (
-    getters,
-    native_buffers,
-    native_events,
-    native_execute,
-    native_gpu,
-    native_launch,
-    native_layouts,
-    native_queue,
-    native_transfer,
-    native_turns,
-    native_worker,
-)
-from ingot.client.pjrt.emit import IMPORTS
+from ingot.client.pjrt.native_code import buffers as native_buffers
+from ingot.client.pjrt.native_code import events as native_events
+from ingot.client.pjrt.native_code import execute as native_execute
+from ingot.client.pjrt.native_code import getters
+from ingot.client.pjrt.native_code import gpu as native_gpu
+from ingot.client.pjrt.native_code import launch as native_launch
+from ingot.client.pjrt.native_code import layouts as native_layouts
+from ingot.client.pjrt.native_code import queue as native_queue
+from ingot.client.pjrt.native_code import transfer as native_transfer
+from ingot.client.pjrt.native_code import turns as native_turns
+from ingot.client.pjrt.native_code import worker as native_worker
+from ingot.client.pjrt.native_code.emit import IMPORTS
 from ingot.client.pjrt.trampolines import add_trampolines
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_named
