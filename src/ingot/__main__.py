@@ -17,7 +17,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ingot.support.text import did_you_mean
 from ingot.support.versions import VERSION
 from ingot.tools import COMMANDS
 from ingot.tools.script_runner import run_program
@@ -74,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not is_module and given[0] in COMMANDS:
         return run_command(given)
     if not is_module and not os.path.isfile(given[0]):
+        from ingot.support.text import did_you_mean
+
         hint = did_you_mean(given[0], COMMANDS)
         print(
             f"{usage()}\n\ningot: there is no file or command '{given[0]}'"
