@@ -18,15 +18,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 from ingot.support.diagnostics import FlagError
 from ingot.support.records import record
 from ingot.support.text import did_you_mean
-from ingot.support.xla_flags import boolean, names, split, whole_number
+from ingot.support.xla_flags import Setting, boolean, names, read_value, split, whole_number
 
 VARIABLE = "TF_XLA_FLAGS"
 _MOST_32, _MOST_64 = (1 << 31) - 1, (1 << 63) - 1
@@ -61,7 +59,7 @@ def _auto_jit(text: str) -> int:
     return 1 if text == "fusible" else whole_number(text)
 
 
-_SETTINGS: dict[str, tuple[Callable[[str], Any], str]] = {
+_SETTINGS: dict[str, Setting] = {
     "tf_xla_auto_jit": (
         _auto_jit,
         "0: as `tf.config.optimizer.set_jit` and the session's ConfigProto say; -1: off; 1, 2: "
@@ -170,7 +168,12 @@ def parse(text: str) -> ClusteringFlags:
             hint=did_you_mean(unknown[0], known) or f"leave --{unknown[0]} out",
         )
     found = {
-        name.removeprefix("tf_xla_"): _read(name, value)
+        name.removeprefix("tf_xla_"): read_value(
+            name,
+            value,
+            _SETTINGS[name],
+            f"Couldn't interpret value {value} for flag {name} in {VARIABLE}",
+        )
         for name, value in values.items()
         if name in _SETTINGS
     }
@@ -178,18 +181,6 @@ def parse(text: str) -> ClusteringFlags:
         found.setdefault("ops_to_cluster", ("FUSIBLE",))
     _tell_without_effect(tuple(name for name in values if name in _WITHOUT_EFFECT))
     return replace(ClusteringFlags(), **found)
-
-
-def _read(name: str, value: str) -> Any:
-    parse_value, doc = _SETTINGS[name]
-    try:
-        return parse_value(value)
-    except ValueError as error:
-        raise FlagError(
-            f"Couldn't interpret value {value} for flag {name} in {VARIABLE}",
-            notes=(f"--{name}: {doc}",),
-            hint=str(error),
-        ) from error
 
 
 @lru_cache(maxsize=64)
