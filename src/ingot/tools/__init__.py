@@ -12,7 +12,7 @@ The subcommands are `aot`, `bisect`, `diff`, `doctor`, `explain`, `opt`, `pjrt`,
 * `reduction`: reduction of failing programs, for `ingot reduce`, `ingot diff` and the fuzzer;
 * `changes`: what each pass changes, as a unified diff: `ingot opt --print-changed`;
 * `cli`: the command line: subcommands on demand, errors as diagnostics, exit statuses;
-* `explaining`: `ingot.explain`: from a function of any front end, or a module, to its report;
+* `explaining`: ingot.explain: from a function of any front end, or a module, to its report;
 * `jax_cache_misses`: JAX's own explanations of why it compiled a function again;
 * `passes`: the registry of passes: every `Pass` of the compiler, found by its name;
 * `programs`: modules in files, their inputs, and the platforms that run them;

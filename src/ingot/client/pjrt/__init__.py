@@ -8,7 +8,7 @@ A host gets one table of functions (`plugin.api_address`). Those that a running 
 
 The files, importers first:
 
-* `library`: `libingot_pjrt.so`, for hosts that load C libraries (Reactant, EXLA, C++);
+* `library`: libingot_pjrt.so, for hosts that load C libraries (Reactant, EXLA, C++);
 * `plugin`: makes the table of functions that a host gets;
 * `python_slots`: the functions of the API that are Python;
 * `stored`: programs on disk, by the bytes that the host passed (`client.stored`);

@@ -12,7 +12,7 @@ The packages and files, importers first:
 * `hook`: catches functions as TensorFlow registers them, and gives them bodies;
 * `export`: compiled programs for people and for files;
 * `functions`: the functions that TensorFlow registered, with Ingot's bodies in their place;
-* `clustering`: auto-clustering: compiles parts of graphs that nobody marked with `jit_compile`;
+* `clustering`: auto-clustering: compiles parts of graphs that nobody marked;
 * `tracing`: help for TensorFlow's tracing: gradients, known tensors and lists;
 * `eager`: machine code from EagerTensors to EagerTensors;
 * `compiler`: from a captured function to a compiled program, when a launch first runs;

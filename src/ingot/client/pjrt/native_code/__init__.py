@@ -9,7 +9,7 @@ The files, importers first:
 * `module`: the machine code of the API: one module, compiled once per machine, linked once;
 * `execute`: the slots of executables: handles, and Execute on one device;
 * `turns`: executions on several devices that take turns in the call;
-* `launch`: one execution on one device: `ingot_pjrt_launch`;
+* `launch`: one execution on one device: ingot_pjrt_launch;
 * `transfer`: transfers between host and devices, and between devices;
 * `queue`: puts jobs into a device's queue, and poisons executions;
 * `jobs`: makes the jobs of a device's queue;

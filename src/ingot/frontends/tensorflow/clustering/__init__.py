@@ -9,7 +9,7 @@ run until `cluster_function` has compiled it.
 
 The other files, importers first:
 
-* `experimental_compile`: `tf.xla.experimental.compile`: compiles a computation as one function;
+* `experimental_compile`: tf.xla.experimental.compile: compiles a computation as one function;
 * `grappler_item`: the fetched nodes, kept nodes and shapes that Grappler reports for a graph;
 * `keras_models`: a note on models that Keras leaves uncompiled (`jit_compile="auto"`, no GPU);
 * `optimizer`: the optimizer that the plug-in calls: finds clusters, names them, writes launches;

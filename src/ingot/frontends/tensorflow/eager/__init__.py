@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The eager fast path: from EagerTensors to EagerTensors in machine code, with no TensorFlow op.
 
-`fast_call` of `functions` uses it where a compiled function is called outside any graph.
+`functions.fast_call` uses it where a compiled function is called outside any graph.
 
 The files, importers first:
 
