@@ -147,43 +147,43 @@ fast-tests: $(DEV)
 
 bench: $(BENCH)
 	$(BIN)/python -m benchmarks
-	$(BIN)/python -m benchmarks.jax_whole --write
+	$(BIN)/python -m benchmarks.with_jax.whole --write
 
 bench-jax: $(BENCH)
-	$(BIN)/python -m benchmarks.jax_whole --write
+	$(BIN)/python -m benchmarks.with_jax.whole --write
 
 # BENCH_FLAGS="Flax --threads 1" measures some programs, and writes nothing.
 bench-jax-libraries: $(JAX_LIBRARIES)/.installed
-	$(JAX_LIBRARIES)/bin/python -m benchmarks.jax_whole --libraries --write $(BENCH_FLAGS)
+	$(JAX_LIBRARIES)/bin/python -m benchmarks.with_jax.whole --libraries --write $(BENCH_FLAGS)
 
 bench-tf: $(BENCH)
-	$(BIN)/python -m benchmarks.tf_whole --write
+	$(BIN)/python -m benchmarks.with_tensorflow.whole --write
 
 # Each row is written when it is measured; `BENCH_FLAGS="ResNet --threads 1"` measures some again.
 bench-torch: $(TORCH_BENCH)
-	$(BIN)/python -m benchmarks.torch_whole --write $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.with_torch.whole --write $(BENCH_FLAGS)
 
 # BENCH_FLAGS="sort --threads 1" measures some kernels, and writes nothing.
 bench-libraries: $(TORCH_BENCH)
-	$(BIN)/python -m benchmarks.libraries --write $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.kernels.libraries --write $(BENCH_FLAGS)
 
 bench-devices: $(BENCH)
-	$(BIN)/python -m benchmarks.devices --write $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.distributed.devices --write $(BENCH_FLAGS)
 
 bench-cold: $(BENCH) $(TORCH_BENCH)
-	$(BIN)/python -m benchmarks.cold --write $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.processes.cold --write $(BENCH_FLAGS)
 
 network-model: $(BENCH)
-	$(BIN)/python -m benchmarks.network_model --write $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.distributed.network_model --write $(BENCH_FLAGS)
 
 bench-gpu: $(DEV)
-	$(BIN)/python -m benchmarks.gpu $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.kernels.gpu $(BENCH_FLAGS)
 
 bench-ops: $(BENCH)
-	$(BIN)/python -m benchmarks.every_op --write
+	$(BIN)/python -m benchmarks.ops.every_op --write
 
 bench-aot: $(BENCH)
-	$(BIN)/python -m benchmarks.aot --write
+	$(BIN)/python -m benchmarks.processes.aot --write
 
 aot-sweep: $(DEV)
 	$(BIN)/python -m tests.aot.sweep aarch64 --count 300
@@ -191,10 +191,10 @@ aot-sweep: $(DEV)
 
 # ROOFLINE_FLAGS="softmax --threads 2" measures some programs, or on more threads.
 roofline: $(BENCH)
-	$(BIN)/python -m benchmarks.roofline $(ROOFLINE_FLAGS)
+	$(BIN)/python -m benchmarks.kernels.roofline $(ROOFLINE_FLAGS)
 
 scaling: $(DEV)
-	$(BIN)/python -m benchmarks.compile_scaling --write
+	$(BIN)/python -m benchmarks.processes.compile_scaling --write
 
 accuracy: $(DEV)
 	nice -n 15 $(BIN)/python -m tests.accuracy --workers $(WORKERS)

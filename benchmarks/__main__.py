@@ -5,17 +5,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
-from benchmarks.compare import Plan, Row, measure, workers
-from benchmarks.engines import ENGINES
-from benchmarks.op_programs import OPS
-from benchmarks.plot import svg
-from benchmarks.programs import OP_ENGINES, PROGRAMS, Program
-from benchmarks.report import PAIRS, as_text, factor, machine, markdown, sections
-from benchmarks.worker import Worker
+from benchmarks.common.compare import Plan, Row, measure, workers
+from benchmarks.common.engines import ENGINES
+from benchmarks.common.plot import svg
+from benchmarks.common.programs import OP_ENGINES, PROGRAMS, Program
+from benchmarks.common.report import PAGES, PAIRS, as_text, factor, machine, markdown, sections
+from benchmarks.common.worker import Worker
+from benchmarks.ops.op_programs import OPS
 
-HERE = Path(__file__).resolve().parent
 QUICK = Plan(rounds=3, budget=0.03, compilations=1)
 
 
@@ -60,11 +58,11 @@ def main() -> int:
     for title, table in sections(rows, threads):
         print(f"\n{title}\n{as_text(table)}")
     if not (options.quick or options.names or options.no_write or failed):
-        (HERE / "RESULTS.md").write_text(markdown(rows, threads, facts), encoding="utf-8")
-        (HERE / "results.svg").write_text(
+        (PAGES / "RESULTS.md").write_text(markdown(rows, threads, facts), encoding="utf-8")
+        (PAGES / "results.svg").write_text(
             svg([row for row in rows if not row.program.section], threads), encoding="utf-8"
         )
-        print(f"\nwritten: {HERE / 'RESULTS.md'}")
+        print(f"\nwritten: {PAGES / 'RESULTS.md'}")
     return 1 if failed else 0
 
 

@@ -87,7 +87,7 @@ TEST_SHARE = {
     "frontends/jax/test_programs.py": 5,
     "frontends/jax/test_sharded_training.py": 11,  # two processes of two devices
     "frontends/tensorflow/clustering/test_programs.py": 16,
-    "frontends/tensorflow/gradients/test_gradients.py": 8,
+    "frontends/tensorflow/tracing/gradients/test_gradients.py": 8,
     "frontends/tensorflow/keras/test_rows.py": 30,
     "frontends/tensorflow/keras/test_saving.py": 2,
     "frontends/tensorflow/lowering/test_elementwise.py": 3,

@@ -416,7 +416,7 @@ def stand_ins(absent: tuple[str, ...]) -> None:
     sys.modules.update({name: MagicMock() for name in absent})
     if importlib.util.find_spec("torchvision") is None:
         return
-    from benchmarks.torch_models import torchvision
+    from benchmarks.with_torch.models import torchvision
 
     vision = torchvision()
     vision.datasets.MNIST = fake_mnist()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from statistics import median
 from typing import Any
 
-from benchmarks.process import Stopwatch, WorkerProcess
+from benchmarks.common.process import Stopwatch, WorkerProcess
 
 ENGINES = ("Ingot", "TensorFlow", "XLA")
 """Compiled by Ingot; not compiled; compiled by TensorFlow's own XLA."""

@@ -84,9 +84,9 @@ if TYPE_CHECKING:
     )
     from ingot.support.flags import IngotWarning
     from ingot.support.versions import show_versions
-    from ingot.tools.differences import Diff
+    from ingot.tools.diffs.differences import Diff
+    from ingot.tools.diffs.function_diff import diff
     from ingot.tools.explaining import explain
-    from ingot.tools.function_diff import diff
     from ingot.viz.report import Report
 
 require_supported_platform()
@@ -148,7 +148,7 @@ _HOMES = {
     "Cancellation": "ingot.runtime.cancellation",
     "DeviceArray": "ingot.runtime.cuda.arrays",
     "Diagnostic": "ingot.support.diagnostics",
-    "Diff": "ingot.tools.differences",
+    "Diff": "ingot.tools.diffs.differences",
     "Executable": "ingot.client",
     "ExecutionError": "ingot.support.diagnostics",
     "FlagError": "ingot.support.diagnostics",
@@ -173,7 +173,7 @@ _HOMES = {
     "clear_caches": "ingot.client",
     "compile": "ingot.client",
     "config": "ingot.client",
-    "diff": "ingot.tools.function_diff",
+    "diff": "ingot.tools.diffs.function_diff",
     "dump": "ingot.formats.load",
     "evaluate": "ingot.client",
     "explain": "ingot.tools.explaining",

@@ -7,7 +7,7 @@ from ingot.support.collector import importing
 from ingot.support.lazy import names_at_home
 
 if TYPE_CHECKING:
-    from ingot.frontends.tensorflow.freezing import frozen_module
+    from ingot.frontends.tensorflow.export.freezing import frozen_module
 
 # Beside TensorFlow's heap a collection takes 0.2 s.
 with importing():
@@ -22,4 +22,6 @@ __all__ = [
     "specialisations",
 ]
 
-__getattr__ = names_at_home(__name__, {"frozen_module": "ingot.frontends.tensorflow.freezing"})
+__getattr__ = names_at_home(
+    __name__, {"frozen_module": "ingot.frontends.tensorflow.export.freezing"}
+)

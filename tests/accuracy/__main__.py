@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from benchmarks.report import machine
+from benchmarks.common.report import machine
 from tests.accuracy import compositions, measure, report, signs
 from tests.accuracy.dense import Worst
 from tests.accuracy.engines import LEVELS, XLA

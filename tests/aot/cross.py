@@ -15,7 +15,7 @@ import ingot
 from ingot.aot.build import AotProgram, compile_aot
 from ingot.evaluator import evaluate
 from ingot.runtime.load import storage_of
-from ingot.tools.inputs import random_inputs
+from ingot.tools.programs.inputs import random_inputs
 
 NAMES = (*PROGRAMS, *MORE)
 SIZE = 6

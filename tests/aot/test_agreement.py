@@ -13,7 +13,7 @@ import ingot
 from ingot.aot.build import compile_aot
 from ingot.evaluator import evaluate
 from ingot.llvm.target import host_levels
-from ingot.tools.inputs import random_inputs
+from ingot.tools.programs.inputs import random_inputs
 
 CHILD = """
 import pickle, sys

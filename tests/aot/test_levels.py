@@ -14,7 +14,7 @@ from ingot.aot.build import compile_aot
 from ingot.aot.targets import target_of
 from ingot.evaluator import evaluate
 from ingot.llvm.target import CPU_LEVELS, host_levels
-from ingot.tools.inputs import random_inputs
+from ingot.tools.programs.inputs import random_inputs
 
 QEMU, GCC = shutil.which("qemu-x86_64"), shutil.which("gcc")
 

@@ -12,7 +12,7 @@ from tests.aot.programs import MORE, PROGRAMS
 import ingot
 from ingot.aot.build import compile_aot
 from ingot.tools.cli import main
-from ingot.tools.inputs import random_inputs
+from ingot.tools.programs.inputs import random_inputs
 
 GCC, GXX = shutil.which("gcc"), shutil.which("g++")
 

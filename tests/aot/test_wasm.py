@@ -19,7 +19,7 @@ from ingot.evaluator import evaluate
 from ingot.llvm.jit import compile_object
 from ingot.support.diagnostics import InternalError
 from ingot.tools.cli import main
-from ingot.tools.inputs import random_inputs
+from ingot.tools.programs.inputs import random_inputs
 
 NODE = shutil.which("node")
 TRIPLE = "wasm32-unknown-unknown"

@@ -9,13 +9,12 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from benchmarks.compare import Plan, Row, largest_error, measure, workers
-from benchmarks.op_programs import OPS
-from benchmarks.plot import svg
-from benchmarks.programs import PROGRAMS, Program, Timing
-from benchmarks.report import as_markdown, as_text, duration, factor, run_table, sections
-
-from benchmarks import every_op, every_op_programs
+from benchmarks.common.compare import Plan, Row, largest_error, measure, workers
+from benchmarks.common.plot import svg
+from benchmarks.common.programs import PROGRAMS, Program, Timing
+from benchmarks.common.report import as_markdown, as_text, duration, factor, run_table, sections
+from benchmarks.ops import every_op, every_op_programs
+from benchmarks.ops.op_programs import OPS
 
 
 def row(ours: list[float], theirs: list[float]) -> Row:
@@ -33,18 +32,18 @@ def test_programs_have_distinct_names_and_the_same_inputs_every_time():
 
 
 def test_every_program_is_spelled_in_jax():
-    functions = pytest.importorskip("benchmarks.jax_programs").FUNCTIONS
+    functions = pytest.importorskip("benchmarks.ops.jax_programs").FUNCTIONS
     assert {program.function for program in PROGRAMS} == set(functions)
 
 
 def test_every_op_is_spelled_in_jax():
-    functions = pytest.importorskip("benchmarks.jax_ops").FUNCTIONS
+    functions = pytest.importorskip("benchmarks.ops.jax_ops").FUNCTIONS
     assert {program.function for program in OPS} == set(functions)
     assert pickle.loads(pickle.dumps(OPS)) == OPS, "programs are sent to workers"
 
 
 def test_every_op_with_every_type_is_spelled_and_stands_on_its_page():
-    functions = pytest.importorskip("benchmarks.every_op_functions").FUNCTIONS
+    functions = pytest.importorskip("benchmarks.ops.every_op_functions").FUNCTIONS
     every = every_op_programs.programs()
     assert {program.function for program in every} == set(functions)
     rows = []
@@ -66,7 +65,7 @@ def test_every_op_with_every_type_is_spelled_and_stands_on_its_page():
 
 @pytest.mark.slow
 def test_every_program_is_spelled_in_tensorflow():
-    functions = pytest.importorskip("benchmarks.tensorflow_programs").FUNCTIONS
+    functions = pytest.importorskip("benchmarks.ops.tensorflow_programs").FUNCTIONS
     assert {program.function for program in PROGRAMS} == set(functions)
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from benchmarks.libraries import ENGINES, OURS, Measured, Plan, measure, start, table
-from benchmarks.library_functions import jax_functions, torch_functions
-from benchmarks.library_rows import FIXED, drawn
-from benchmarks.process import WorkerProcess
-from benchmarks.programs import Timing
+from benchmarks.common.process import WorkerProcess
+from benchmarks.common.programs import Timing
+from benchmarks.kernels.libraries import ENGINES, OURS, Measured, Plan, measure, start, table
+from benchmarks.kernels.library_functions import jax_functions, torch_functions
+from benchmarks.kernels.library_rows import FIXED, drawn
 
 DAY = date(2026, 11, 26)
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.programs import Timing
-from benchmarks.tf_report import ENGINES, OURS, REFERENCE, XLA, page, sections
-from benchmarks.tf_whole import Plan, measure, start, tasks
-from benchmarks.whole import Measured, Side, Task, check, crew
-from benchmarks.whole_rows import keep, load, save
+from benchmarks.common.programs import Timing
+from benchmarks.common.whole import Measured, Side, Task, check, crew
+from benchmarks.common.whole_rows import keep, load, save
+from benchmarks.with_tensorflow.report import ENGINES, OURS, REFERENCE, XLA, page, sections
+from benchmarks.with_tensorflow.whole import Plan, measure, start, tasks
 
 TASK = Task("model", "train", 2, 1e-3, 5)
 

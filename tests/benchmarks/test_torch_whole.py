@@ -6,9 +6,9 @@ Tables are made of figures that are given; no test looks at a time.
 
 import numpy as np
 import pytest
-from benchmarks.programs import Timing
-from benchmarks.torch_report import EAGER, ENGINES, INDUCTOR, OURS, page, sections
-from benchmarks.whole import Measured, Side, Task, crew, take_turns
+from benchmarks.common.programs import Timing
+from benchmarks.common.whole import Measured, Side, Task, crew, take_turns
+from benchmarks.with_torch.report import EAGER, ENGINES, INDUCTOR, OURS, page, sections
 from tools.public_torch_programs import TOLERANCE, Program, farthest, run_apart
 
 TASK = Task("model", "train", 2, 1e-3)
@@ -81,7 +81,7 @@ def test_the_compiler_of_the_framework_may_fail_and_the_others_are_timed():
 @pytest.mark.long
 def test_a_row_is_checked_and_timed_in_worker_processes():
     pytest.importorskip("torch")
-    from benchmarks.torch_whole import start, tasks
+    from benchmarks.with_torch.whole import start, tasks
 
     every = tasks([], ["infer", "train"])
     assert len({(task.name, task.kind) for task in every}) == len(every)

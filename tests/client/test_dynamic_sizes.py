@@ -13,7 +13,7 @@ from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse
 from ingot.passes.expand.dynamic.boundary import pack_results
 from ingot.support.diagnostics import ExecutionError, UnsupportedError
-from ingot.tools.inputs import random_inputs
+from ingot.tools.programs.inputs import random_inputs
 
 ROWS = """HloModule rows
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }

@@ -98,10 +98,13 @@ def test_wrong_arguments_give_errors_of_ingot(name: str) -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: ingot.compile(_any(3)), "the program is int, not Module or str or bytes"),
-        (lambda: ingot.parse_hlo(_any(b"")), "the text of a module is bytes, not str"),
-        (lambda: ingot.load(_any(None)), "the source is NoneType, not str or PathLike"),
-        (lambda: _executable.as_text(_any([])), "the stage is list, not str"),
+        (lambda: ingot.compile(_any(3)), "the program is of type int, not Module, str, bytes"),
+        (lambda: ingot.parse_hlo(_any(b"")), "the text of a module is of type bytes, not str"),
+        (lambda: ingot.load(_any(None)), "the source is of type NoneType, not str or PathLike"),
+        (lambda: _executable.as_text(_any([])), "the stage is of type list, not str"),
+        (lambda: _executable.profile(ONES, runs=0), "runs=0: a profile needs a run"),
+        (lambda: ingot.compile(_module, device="tpu"), "(?s)no device 'tpu'.*\"gpu:1\""),
+        (lambda: ingot.explain(TEXT).save("a.pdf"), "(?s)cannot be saved as 'a.pdf'.*.html"),
     ],
 )
 def test_the_error_says_what_was_given(call: Callable[[], Any], words: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.support.against_evaluator import agrees
 
 from ingot.formats.hlo_text import parse
-from ingot.tools.inputs import random_inputs
+from ingot.tools.programs.inputs import random_inputs
 
 
 def _check(text: str, relative: float = 0) -> None:

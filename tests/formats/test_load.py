@@ -66,7 +66,7 @@ def test_formats_that_do_not_exist() -> None:
     with pytest.raises(UnsupportedError, match="hlo_txt") as caught:
         load(HLO, "hlo_txt")
     assert "hlo_text" in caught.value.diagnostic.hint
-    with pytest.raises(UnsupportedError, match="written"):
+    with pytest.raises(UnsupportedError, match="write"):
         dump(parse_hlo(HLO), "mlir")
 
 
@@ -74,3 +74,7 @@ def test_a_file_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(ParseError) as caught:
         load(tmp_path / "nothing.hlo")
     assert caught.value.diagnostic.code == "INGOT0124"
+    with pytest.raises(ParseError, match=r"(?s)'hello world'.*HLO text begins with 'HloModule'"):
+        load("hello world")
+    with pytest.raises(ParseError, match="the program is empty"):
+        load("")

@@ -33,7 +33,7 @@ from ingot.hlo.dtype import from_numpy
 from ingot.hlo.module import Module
 from ingot.llvm.target import CPU_LEVELS, TargetSpec, host_levels
 from ingot.support import flags
-from ingot.tools.reduction.cases import input_lines, inputs_in
+from ingot.tools.programs.cases import input_lines, inputs_in
 
 Array = np.ndarray[Any, np.dtype[Any]]
 EXACT = "exact"

@@ -16,7 +16,7 @@ from tests.fuzz.program_case import ProgramCase, read_case
 from tests.fuzz.target import Target
 from tests.fuzz.watch import Watched
 
-from ingot.tools.reduction.cases import Case
+from ingot.tools.programs.cases import Case
 from ingot.tools.reduction.cutting import cut, cut_lines
 from ingot.tools.reduction.graph import reduce_graph
 

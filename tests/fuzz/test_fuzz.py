@@ -24,7 +24,7 @@ import ingot
 from ingot.evaluator import evaluate
 from ingot.hlo.verifier import verify
 from ingot.support.diagnostics import ParseError
-from ingot.tools.reduction.cases import Case
+from ingot.tools.programs.cases import Case
 from ingot.tools.reduction.subgraph import subgraph, values_of
 
 SEEDS = 12

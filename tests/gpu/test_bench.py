@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import pytest
+from benchmarks.kernels import gpu
 from tests.gpu.fake_driver import FakeDriver
-
-from benchmarks import gpu
 
 pytest_plugins = ("tests.gpu.fixtures",)
 

@@ -24,7 +24,7 @@ REASONS = {
     "frontends/jax/ffi.py": {"_waiting": RETURNED},
     "client/pjrt/handles.py": {"_objects": "a row for each object that a host has not destroyed"},
     "client/pjrt/layouts.py": {"_layouts": "a row for each layout that a host asks for"},
-    "client/pjrt/slots_transfer.py": {"TransferSlots._orders": "a row for each layout"},
+    "client/pjrt/python_slots/transfer.py": {"TransferSlots._orders": "a row for each layout"},
     "client/pjrt/trampolines.py": {"_immortal": ONCE},
     "client/profile.py": {"_recording": "the recording that goes on; stopping it removes it"},
     "client/replicated.py": {"_idle": "as many threads as ran at once, for each number of devices"},
@@ -58,19 +58,22 @@ REASONS = {
         "_launches": "a row for each cluster: TensorFlow's graphs hold addresses of these rows"
     },
     "frontends/tensorflow/clustering/plugin.py": {"_kept": ONCE},
-    "frontends/tensorflow/dropped_launches.py": {
+    "frontends/tensorflow/functions/dropped_launches.py": {
         "_held": "a row for each dropped function that a session or an iterator still runs",
         "_waiting": "32 dropped functions, and those dropped until the next one is traced",
     },
-    "frontends/tensorflow/eager_call.py": {"_libraries": ONCE},
-    "frontends/tensorflow/host_report.py": {"_told": "a row for each op type of TensorFlow"},
-    "frontends/tensorflow/launch.py": {
+    "frontends/tensorflow/eager/eager_call.py": {"_libraries": ONCE},
+    "frontends/tensorflow/partitioning/host_report.py": {
+        "_told": "a row for each op type of TensorFlow"
+    },
+    "frontends/tensorflow/launches/launch.py": {
         "_launches": "a row for each function that TensorFlow traced: its graphs hold addresses of "
         "these rows, and a graph may be copied, kept and run when the function is gone"
     },
-    "frontends/tensorflow/launch_op.py": {"_libraries": ONCE},
-    "frontends/tensorflow/list_forms.py": {"_converter": "a row for each element type"},
+    "frontends/tensorflow/launches/launch_op.py": {"_libraries": ONCE},
+    "frontends/tensorflow/functions/list_forms.py": {"_converter": "a row for each element type"},
     "frontends/tensorflow/lowering/rules.py": {"family": "a row for each family of ops"},
+    "frontends/torch/backend.py": {"_check_environment_once": ONCE},
     "frontends/torch/graphs.py": {
         "_listeners": "a list for each block that records graphs and is entered"
     },

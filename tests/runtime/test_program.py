@@ -166,7 +166,7 @@ def test_errors_name_program_reason_and_shapes(pair, scale):
         pair.call(vector(3), vector(4))
     with pytest.raises(ExecutionError, match=r"(?s)INGOT0505.*'scale'.*f32\[2,3\]"):
         scale.call(np.full((2, 3), -1, np.float32))
-    with pytest.raises(ExecutionError, match=r"(?s)INGOT0501.*takes 2 arguments, but 1 were given"):
+    with pytest.raises(ExecutionError, match=r"(?s)INGOT0501.*takes 2 arguments, but 1 was given"):
         pair.call(vector(3))
     with pytest.raises(TypeError, match="keyword"):
         pair.call(x=vector(3))

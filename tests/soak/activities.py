@@ -29,7 +29,7 @@ import ingot
 from ingot.evaluator import evaluate
 from ingot.support.diagnostics import ResourceError
 from ingot.support.flags import CACHE_DIR
-from ingot.tools.framing import Message, packet, read_packet
+from ingot.tools.serving.framing import Message, packet, read_packet
 
 CHILD_SECONDS = 180.0
 """A child that works for longer hangs."""

@@ -21,7 +21,7 @@ from ingot.kernel.passes import pipeline
 from ingot.kernel.passes.pipeline import KERNEL_PASSES, KernelPass
 from ingot.passes.simplify.dead_code import dead_code_elimination
 from ingot.support.records import record, replace
-from ingot.tools.platforms import PLATFORMS, Program, cpu_program
+from ingot.tools.programs.platforms import PLATFORMS, Program, cpu_program
 
 MODULE = """HloModule example
 ENTRY main {

@@ -16,7 +16,7 @@ from ingot.formats.hlo_proto.literals import parse_literals
 from ingot.formats.hlo_text import parse
 from ingot.tools import COMMANDS
 from ingot.tools.cli import with_dashes
-from ingot.tools.literals import literal_text
+from ingot.tools.programs.literals import literal_text
 
 MODULE = """HloModule example
 
@@ -78,6 +78,8 @@ def test_run_takes_the_sizes_it_is_given(
     assert "output 0: f32[3] {" in capsys.readouterr().out
     assert main(["run", str(path), "--size", "n"]) == 2
     assert "'n' is not NAME=NUMBER" in capsys.readouterr().err
+    assert main(["run", str(path), "--size", "m=3"]) == 1
+    assert "no symbolic size 'm'\n  hint: it has n" in capsys.readouterr().err
 
 
 def test_run_with_too_few_literals(
@@ -289,6 +291,16 @@ def test_missing_file(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_wrong_usage(arguments: list[str]) -> None:
     assert main(arguments) == 2
+
+
+def test_unknown_names_have_hints(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["rnu", "m"]) == 2
+    assert "no file or command 'rnu'; did you mean 'run'?" in capsys.readouterr().err
+    monkeypatch.setenv("INGOT_FPP", "exact")
+    main(["opt", "--list-passes"])
+    assert "no flag INGOT_FPP; did you mean 'INGOT_FP'?" in capsys.readouterr().err
 
 
 def test_usage_names_every_command() -> None:

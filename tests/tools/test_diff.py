@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-import ingot.tools.first_difference as first_difference
+import ingot.tools.diffs.first_difference as first_difference
 from ingot.__main__ import main
 from ingot.formats.hlo_text import parse
 from ingot.hlo.builder import Builder
@@ -17,11 +17,11 @@ from ingot.hlo.module import Module
 from ingot.hlo.rewrite.pass_base import Pass, PassContext, Pipeline
 from ingot.support.records import record
 from ingot.tools import bisect
-from ingot.tools.comparing import Bounds
-from ingot.tools.first_difference import Difference
-from ingot.tools.platforms import PLATFORMS, Program
+from ingot.tools.diffs.first_difference import Difference
+from ingot.tools.programs.cases import Case, inputs_in
+from ingot.tools.programs.comparing import Bounds
+from ingot.tools.programs.platforms import PLATFORMS, Program
 from ingot.tools.reduction.called import called_cases
-from ingot.tools.reduction.cases import Case, inputs_in
 from ingot.tools.reduction.subgraph import values_of
 
 MODULE = """HloModule example

@@ -18,9 +18,9 @@ from ingot.__main__ import main
 from ingot.hlo.builder import Builder
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import ArgumentError
-from ingot.tools.comparing import Bounds
-from ingot.tools.function_diff import Function, Op, diff_function
-from ingot.tools.platforms import PLATFORMS, Program
+from ingot.tools.diffs.function_diff import Function, Op, diff_function
+from ingot.tools.programs.comparing import Bounds
+from ingot.tools.programs.platforms import PLATFORMS, Program
 
 BOUNDS = Bounds(1e-3, 1e-3)
 ONE, TWO = np.float32([1.0]), np.float32([2.0])
@@ -60,7 +60,7 @@ def test_a_module(tmp_path: Path) -> None:
     assert ingot.diff(path, np.ones(4, np.float32)).title == "m"
     with pytest.raises(ArgumentError, match="by name"):
         ingot.diff(text, x=1)
-    with pytest.raises(ArgumentError, match="int, which diff cannot run"):
+    with pytest.raises(ArgumentError, match="type int, which diff cannot run"):
         ingot.diff(3)
 
 
@@ -157,7 +157,7 @@ import sys
 import tensorflow as tf
 import ingot
 from ingot.__main__ import main
-from ingot.tools import tensorflow_diff
+from ingot.tools.diffs import tensorflow_diff
 
 ingot.tensorflow.enable()
 v = tf.Variable(tf.ones(3))

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from ingot.formats.hlo_text import parse
-from ingot.tools.comparing import Bounds, compare
-from ingot.tools.inputs import random_inputs
-from ingot.tools.literals import literal_text, read_literal
 from ingot.tools.passes import make, registry, split_list
+from ingot.tools.programs.comparing import Bounds, compare
+from ingot.tools.programs.inputs import random_inputs
+from ingot.tools.programs.literals import literal_text, read_literal
 
 BODIES = {
     "gather": """

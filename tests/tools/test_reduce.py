@@ -11,8 +11,8 @@ import pytest
 import ingot.tools.reduce as reduce
 from ingot.__main__ import main
 from ingot.formats.hlo_text import parse
-from ingot.tools.comparing import Bounds
-from ingot.tools.reduction.cases import Case, inputs_in
+from ingot.tools.programs.cases import Case, inputs_in
+from ingot.tools.programs.comparing import Bounds
 from ingot.tools.reduction.graph import reduce_graph
 from ingot.tools.reduction.subgraph import subgraph, values_of
 from ingot.tools.reduction.trials import Outcome, Trials

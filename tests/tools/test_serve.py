@@ -16,8 +16,16 @@ import numpy as np
 import pytest
 
 from ingot.support.diagnostics import ExecutionError, ResourceError
-from ingot.tools.framing import Lines, Message, Packets, line, packet, read_line, read_packet
-from ingot.tools.session import Session
+from ingot.tools.serving.framing import (
+    Lines,
+    Message,
+    Packets,
+    line,
+    packet,
+    read_line,
+    read_packet,
+)
+from ingot.tools.serving.session import Session
 
 HLO = """HloModule step
 

@@ -280,7 +280,7 @@ def test_layers_stand_below_what_they_need() -> None:
 
 
 def test_other_things_are_refused() -> None:
-    with pytest.raises(ingot.ArgumentError, match="the program is int"):
+    with pytest.raises(ingot.ArgumentError, match="the program is of type int"):
         ingot.explain(3)
     with pytest.raises(ingot.ArgumentError, match="no arguments by name"):
         ingot.explain(TEXT, x=3)

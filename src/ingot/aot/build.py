@@ -190,11 +190,15 @@ def _require_symbol(symbol: str) -> None:
         )
 
 
-def _require_weights(weights: str, target: Target) -> None:
-    if weights not in WEIGHTS:
+def _require_one_of(option: str, value: str, known: Collection[str]) -> None:
+    if value not in known:
         raise UnsupportedError(
-            f"weights cannot be '{weights}'", hint=f"they are one of {', '.join(WEIGHTS)}"
+            f"{option} cannot be '{value}'", hint=f"use one of {', '.join(known)}"
         )
+
+
+def _require_weights(weights: str, target: Target) -> None:
+    _require_one_of("weights", weights, WEIGHTS)
     if weights == "beside" and target.architecture == "wasm":
         raise UnsupportedError(
             "WebAssembly has no files, so weights cannot be beside it",
@@ -203,10 +207,7 @@ def _require_weights(weights: str, target: Target) -> None:
 
 
 def _require_threads(threads: str, target: Target) -> None:
-    if threads not in THREADS:
-        raise UnsupportedError(
-            f"threads cannot be '{threads}'", hint=f"they are one of {', '.join(THREADS)}"
-        )
+    _require_one_of("threads", threads, THREADS)
     if threads == "own" and target.architecture == "wasm":
         raise UnsupportedError(
             "a WebAssembly module has no threads of its own",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What callers ask of a compiled program beside running it, as plain data.
 
-It is stored with the program, so that a host that loads one needs nothing of the compiler.
+It is stored with the program, so that a host that loads one needs no part of the compiler.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The metadata of an artifact: format, version, instruction set, signature.
 
 `ingot.aot` writes it into a library as JSON, and `ingot.runtime.load` reads it before it calls
-anything else. Invariant: it imports nothing of the compiler; a reader refuses formats that it does
+anything else. Invariant: it imports no part of the compiler; a reader refuses formats that it does
 not know.
 """
 

@@ -78,7 +78,7 @@ class Described(ABC):
 
 
 def avals(shapes: Sequence[Shape]) -> tuple[Aval, ...]:
-    """Return the flattened arrays of shapes; tokens are none."""
+    """Return the flattened arrays of shapes; tokens have none."""
     return tuple(Aval(tuple(leaf.dims), leaf.dtype.numpy) for leaf in _arrays(shapes))
 
 

@@ -23,6 +23,7 @@ from ingot.client.options import Settings, checked
 from ingot.runtime.native import default_cache_limit, default_num_threads, native_runtime
 from ingot.support import flags
 from ingot.support.diagnostics import FlagError
+from ingot.support.text import did_you_mean
 
 _OF_THE_PROCESS = ("allocator_cache_bytes", "num_threads")
 """Settings that the runtime holds for all threads."""
@@ -72,7 +73,8 @@ class Config:
         for flag in flags.ALL_FLAGS:
             if flag.name == name:
                 return flag.value()
-        raise AttributeError(f"Ingot has no setting '{name}'")
+        hint = did_you_mean(name, [flag.name for flag in flags.ALL_FLAGS])
+        raise AttributeError(f"Ingot has no setting '{name}'" + (f"; {hint}" if hint else ""))
 
     def __dir__(self) -> list[str]:
         return sorted([*super().__dir__(), *(flag.name for flag in flags.ALL_FLAGS)])

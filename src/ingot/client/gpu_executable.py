@@ -23,7 +23,6 @@ from ingot.runtime.cuda.devices import Device, device
 from ingot.runtime.cuda.program import CudaProgram
 from ingot.semantics.device_groups import grid_of
 from ingot.support.diagnostics import ArgumentError, UnsupportedError
-from ingot.support.text import did_you_mean
 from ingot.support.timing import PhaseTimer
 
 PLATFORMS = ("gpu", "cuda")
@@ -159,7 +158,7 @@ def device_named(name: str) -> Device | None:
         return None
     if platform in PLATFORMS and (number.isdecimal() if colon else True):
         return device(int(number or 0))
-    hint = did_you_mean(name, ("cpu", *PLATFORMS)) or 'devices are "cpu", "gpu", "gpu:1", ...'
+    hint = 'devices are "cpu", "gpu" and "gpu:1", "gpu:2", ...'
     raise ArgumentError(f"there is no device {name!r}", hint=hint)
 
 

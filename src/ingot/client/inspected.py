@@ -2,7 +2,7 @@
 """What can be inspected of every compiled program, on any target.
 
 `Executable` (`client.executable`) and `GpuExecutable` (`client.gpu_executable`) derive from the
-class. Invariant: nothing of the compiler is imported here. The stages of a program that comes from
+class. Invariant: no part of the compiler is imported here. The stages of a program that comes from
 the disk are made when somebody asks for them.
 """
 

@@ -39,7 +39,7 @@ from ingot.runtime.recording import recorder
 from ingot.runtime.records import PROGRAM
 from ingot.semantics.foreign_calls import target_name
 from ingot.support.arguments import require_type
-from ingot.support.diagnostics import ResourceError
+from ingot.support.diagnostics import ArgumentError, ResourceError
 from ingot.support.forking import ForkLock
 from ingot.support.records import record
 
@@ -72,7 +72,7 @@ _KINDS = {"fusion": "kernel", "while": "loop"}
 _lock = ForkLock()
 _executables: weakref.WeakValueDictionary[Key, Recorded] = weakref.WeakValueDictionary()
 _recording: list[dict[Key, Recorded]] = []
-"""The executables of the recording that goes on, if one does."""
+"""The executables of the recording in progress, if any."""
 
 
 def remember(executable: Recorded, record: int) -> None:
@@ -214,15 +214,18 @@ def profile_of(
         sizes: returns the values of its symbolic sizes; called after a run that went well.
 
     Raises:
+        ArgumentError: INGOT0513, `runs` is not 1 or more.
         ResourceError: INGOT0412, another profile is being recorded.
     """
     require_type(runs, int, "runs")
+    if runs < 1:
+        raise ArgumentError(f"runs={runs}: a profile needs a run", hint="give runs=1 or more")
     profiler = Profiler()
     profiler.start()
     try:
         for _ in range(runs):
             run()
-        if sizes is not None and runs > 0:
+        if sizes is not None:
             profiler.sizes = sizes()
     finally:
         made = profiler.stop()

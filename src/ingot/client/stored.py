@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled programs on the disk: a later process links them, and imports nothing of the compiler.
+"""Compiled programs on the disk: a later process links them, and imports no part of the compiler.
 
 A program's name is a digest of all that decides its code: the program as text, the target, every
 flag, and Ingot's own sources. What is stored is its artifact and the facts that callers ask for;

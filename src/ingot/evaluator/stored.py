@@ -34,6 +34,7 @@ from ingot.semantics.dynamic_sizes import (
     rule_of,
     stays_in_order,
 )
+from ingot.support.records import record
 
 _READS = ops_with(Trait.SUBSET_EXTRACTION)
 """Ops that read elements inside and beyond a size."""
@@ -105,7 +106,8 @@ def with_storage(
         storage_of(v, context.dims(o.shape)) for o, v in zip(op.operands, operands, strict=True)
     ]
     move = _MOVES.get(op.opcode)
-    whole = move(op, storages, given, value, context, evaluate) if move is not None else None
+    case = _Evaluated(op, storages, given, value, context, evaluate)
+    whole = move(case) if move is not None else None
     if whole is None:
         if is_elementwise(op):
             storages = _repeated(storages, operands, given)
@@ -182,73 +184,80 @@ def _neutral(name: str, element: np.dtype[Any]) -> Array:
 
 # ---- ops that move elements across the border of a size
 
-Move = Callable[
-    [Instruction, "list[Array]", "Sequence[Sizes]", "Value", Context, Rule], "Value | None"
-]
+
+@record
+class _Evaluated:
+    """An op whose value at the actual sizes is known.
+
+    Attributes:
+        op: the op.
+        storages: its operands at their bounds.
+        given: the dynamic sizes of each operand.
+        value: its value at the actual sizes.
+        context: the context of the rule.
+        evaluate: the op's rule.
+    """
+
+    op: Instruction
+    storages: list[Array]
+    given: Sequence[Sizes]
+    value: Value
+    context: Context
+    evaluate: Rule
+
+    def zeros(self) -> Array:
+        """Return zeros for the elements beyond the sizes of the result."""
+        return np.zeros(self.context.dims(self.op.shape), self.op.shape.dtype.numpy)
 
 
-def _zeros_behind(op: Instruction, context: Context) -> Array:
-    return np.zeros(context.dims(op.shape), op.shape.dtype.numpy)
+Move = Callable[[_Evaluated], "Value | None"]
 
 
-def _reverse(
-    op: Instruction, storages: list[Array], given: Sequence[Sizes], value: Value,
-    context: Context, evaluate: Rule,
-) -> Value | None:  # fmt: skip
-    return _zeros_behind(op, context) if given[0].keys() & set(op.attributes.dimensions) else None
+def _reverse(this: _Evaluated) -> Value | None:
+    return this.zeros() if this.given[0].keys() & set(this.op.attributes.dimensions) else None
 
 
-def _reshape(
-    op: Instruction, storages: list[Array], given: Sequence[Sizes], value: Value,
-    context: Context, evaluate: Rule,
-) -> Value | None:  # fmt: skip
-    after = sizes_of(op.shape, value)
-    if stays_in_order(op.operands[0].shape, op.shape, given[0], after):
+def _reshape(this: _Evaluated) -> Value | None:
+    after = sizes_of(this.op.shape, this.value)
+    if stays_in_order(this.op.operands[0].shape, this.op.shape, this.given[0], after):
         return None
-    return _zeros_behind(op, context)
+    return this.zeros()
 
 
-def _concatenate(
-    op: Instruction, storages: list[Array], given: Sequence[Sizes], value: Value,
-    context: Context, evaluate: Rule,
-) -> Value | None:  # fmt: skip
+def _concatenate(this: _Evaluated) -> Value | None:
     """Operands at their bounds, each written over the rest of the previous one."""
-    dim: int = op.attributes.dimensions[0]
-    if not any(dim in sizes for sizes in given):
+    dim: int = this.op.attributes.dimensions[0]
+    if not any(dim in sizes for sizes in this.given):
         return None
-    whole, start = _zeros_behind(op, context), 0
-    for storage, sizes in zip(storages, given, strict=True):
+    whole, start = this.zeros(), 0
+    for storage, sizes in zip(this.storages, this.given, strict=True):
         length = storage.shape[dim]
         whole[(slice(None),) * dim + (slice(start, start + length),)] = storage
-        start += context.number(sizes[dim]) if dim in sizes else length
+        start += this.context.number(sizes[dim]) if dim in sizes else length
     return whole
 
 
-def _sort(
-    op: Instruction, storages: list[Array], given: Sequence[Sizes], value: Value,
-    context: Context, evaluate: Rule,
-) -> Value | None:  # fmt: skip
+def _sort(this: _Evaluated) -> Value | None:
     """Elements inside the size are sorted; the others stay where they are."""
-    dim: int = op.attributes.dimensions[0]
-    sizes = [context.number(own[dim]) for own in given if dim in own]
+    dim: int = this.op.attributes.dimensions[0]
+    sizes = [this.context.number(own[dim]) for own in this.given if dim in own]
     if not sizes:
         return None
     inside = (slice(None),) * dim + (slice(min(sizes)),)
-    found = evaluate(_at_bounds(op), [storage[inside] for storage in storages], context)
-    parts = found if isinstance(found, tuple) else (found,)
-    pairs = zip(storages, parts, strict=True)
+    parts = [storage[inside] for storage in this.storages]
+    found = this.evaluate(_at_bounds(this.op), parts, this.context)
+    results = found if isinstance(found, tuple) else (found,)
+    pairs = zip(this.storages, results, strict=True)
     wholes = tuple(with_inside(storage, np.asarray(part)) for storage, part in pairs)
-    return wholes if op.shape.is_tuple else wholes[0]
+    return wholes if this.op.shape.is_tuple else wholes[0]
 
 
-def _dynamic_update_slice(
-    op: Instruction, storages: list[Array], given: Sequence[Sizes], value: Value,
-    context: Context, evaluate: Rule,
-) -> Value | None:  # fmt: skip
+def _dynamic_update_slice(this: _Evaluated) -> Value | None:
     """An update of part of a dimension writes its elements; beyond its size the base stays."""
-    base, update, *starts = storages
+    base, update, *starts = this.storages
+    given = this.given[1]
     sizes = [
-        context.number(given[1][n]) if n in given[1] and size != base.shape[n] else size
+        this.context.number(given[n]) if n in given and size != base.shape[n] else size
         for n, size in enumerate(update.shape)
     ]
     whole = np.array(base)

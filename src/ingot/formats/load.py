@@ -115,7 +115,7 @@ def dump(module: Module, format: str = "hlo_text") -> bytes:
     """Return the module as data of `format`, a key of `WRITERS`."""
     require_type(module, Module, "what is written")
     require_type(format, str, "the format")
-    return _choose(WRITERS, format, "written")(module)
+    return _choose(WRITERS, format, "write")(module)
 
 
 def has_global_shapes(format: str) -> bool:
@@ -127,7 +127,9 @@ def _choose(table: dict[str, _Function], format: str, what: str) -> _Function:
     if format not in table:
         known = ", ".join(table)
         hint = did_you_mean(format, table) or f"one of: {known}"
-        raise UnsupportedError(f"format '{format}' is not {what}", code="INGOT0353", hint=hint)
+        raise UnsupportedError(
+            f"there is no format '{format}' to {what}", code="INGOT0353", hint=hint
+        )
     return table[format]
 
 
@@ -136,13 +138,21 @@ def data_of(source: str | bytes | Path) -> bytes:
     if isinstance(source, (bytes, bytearray, memoryview)):
         return bytes_of(source, "the data")
     require_type(source, (str, os.PathLike), "the source")
+    if source == "":
+        raise ParseError("the program is empty", code="INGOT0124", hint=_FORMS)
     if isinstance(source, str) and not _is_path(source):
         return encodable(source).encode("utf-8", "surrogateescape")
     try:
         return Path(source).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: no file has such a name.
         reason = error.strerror if isinstance(error, OSError) else error
-        raise ParseError(f"cannot read {source!s}: {reason}", code="INGOT0124") from error
+        hint = f"if this is no path: {_FORMS}" if isinstance(source, str) else ""
+        raise ParseError(
+            f"cannot read the file '{source!s}': {reason}", code="INGOT0124", hint=hint
+        ) from error
+
+
+_FORMS = "HLO text begins with 'HloModule', StableHLO with 'module' or 'func.func'"
 
 
 def _is_path(text: str) -> bool:

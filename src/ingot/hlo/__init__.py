@@ -7,7 +7,7 @@ The layer above, `semantics`, defines what custom calls and attributes mean to l
 * `rewrite`: the pass base class and runner, pattern rules and their worklist driver;
 * `structure`: the structure of a computation: a key by which computations that are written alike
   are equal;
-* `verifier`: checks the invariants of every module, whoever made it;
+* `verifier`: checks the invariants of every module, no matter which pass made it;
 * `donors`: parameters whose memory results may take: input_output_alias and buffer_donor of a
   header;
 * `size_definitions`: sizes that instructions define, known only while the program runs;

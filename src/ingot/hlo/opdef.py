@@ -309,7 +309,7 @@ def define(
 ) -> OpDef:
     """Add an opcode to the table. The arguments are fields of `OpDef`, with these differences.
 
-    An `arity` of one number means exactly so many operands. `flops` is by default one for each
+    An `arity` of one number means exactly that many operands. `flops` is by default one for each
     element of the result of an elementwise op, unless it has `Trait.NO_ARITHMETIC`, and none for
     others. `results` and `counts` are the parts of labels behind the op's name; one of `results`
     stands for both dimensions and element type.

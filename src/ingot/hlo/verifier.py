@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verifier: checks the invariants of every module, whoever made it.
+"""The verifier: checks the invariants of every module, no matter which pass made it.
 
 Generic over the op table: arity, attribute type, shape inference with its labelled constraints,
 users lists, callees in the module, acyclicity. Runs after every pass, or after the last.

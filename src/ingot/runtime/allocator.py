@@ -78,7 +78,7 @@ class Allocator(
     cache_limit: i64  # the most that `bytes_cached` may be
     memory_limit: i64  # with more bytes in use, new blocks are refused
     allocations: i64  # calls that gave a block
-    frees: i64  # blocks given back
+    frees: i64  # blocks freed
     system_allocations: i64  # blocks that had to come from the system
     free_lists: Array[Block | None]  # one for each class
 

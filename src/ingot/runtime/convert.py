@@ -21,6 +21,7 @@ from ingot.artifact.abi import Dims, ParamInfo, ProgramInfo
 from ingot.hlo.dtype import DTYPES, Kind, dtype
 from ingot.runtime.dlpack import import_tensor
 from ingot.support.diagnostics import ExecutionError
+from ingot.support.text import counted
 
 Array = np.ndarray[Any, Any]
 
@@ -97,7 +98,8 @@ def require_count(info: ProgramInfo, values: Sequence[Any]) -> None:
     if len(values) != len(info.params):
         expected = ", ".join(shape_text(item.dtype, item.dims) for item in info.params)
         raise ExecutionError(
-            f"'{info.symbol}' takes {len(info.params)} arguments, but {len(values)} were given",
+            f"'{info.symbol}' takes {counted(len(info.params), 'argument')}, "
+            f"but {'1 was' if len(values) == 1 else f'{len(values)} were'} given",
             code="INGOT0501",
             notes=(f"expected: ({expected})",),
         )
@@ -158,7 +160,7 @@ def require_fit(array: AnyArray, index: int, param: ParamInfo) -> None:
         ExecutionError: INGOT0502, the element type; INGOT0503, the shape.
     """
     if array.dtype != dtype(param.dtype).numpy:
-        raise _mismatch(index, param, array_text(array), "INGOT0502")
+        raise _mismatch(index, param, array_text(array), "INGOT0502", _convert_hint(param))
     fits = len(array.shape) == len(param.dims) and all(
         wanted is None or wanted == given
         for wanted, given in zip(param.dims, array.shape, strict=True)
@@ -250,8 +252,13 @@ def _label(index: int, param: ParamInfo) -> str:
     return f"{index} ('{param.name}')" if param.name else str(index)
 
 
-def _mismatch(index: int, param: ParamInfo, got: str, code: str) -> ExecutionError:
+def _mismatch(index: int, param: ParamInfo, got: str, code: str, hint: str = "") -> ExecutionError:
     expected = shape_text(param.dtype, param.dims)
     return ExecutionError(
-        f"argument {_label(index, param)}: expected {expected}, got {got}", code=code
+        f"argument {_label(index, param)}: expected {expected}, got {got}", code=code, hint=hint
     )
+
+
+def _convert_hint(param: ParamInfo) -> str:
+    """Return how to convert an array to the element type of a parameter."""
+    return f"arrays are not converted; use array.astype('{dtype(param.dtype).numpy.name}')"

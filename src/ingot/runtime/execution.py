@@ -60,9 +60,9 @@ def status_error(info: ProgramInfo, status: int, arrays: Sequence[AnyArray]) -> 
         error = ExecutionError(f"'{info.symbol}': {message}", code="INGOT0505", notes=notes)
         error.status = info.run_status(status)
         return error
-    error = ExecutionError(
-        f"'{info.symbol}': {message}: {failure.message}", code="INGOT0505", notes=notes
-    )
+    head, newline, facts = message.partition("\n")  # The op and its line come after the reason.
+    text = f"'{info.symbol}': {head}: {failure.message.rstrip()}{newline}{facts}"
+    error = ExecutionError(text, code="INGOT0505", notes=notes)
     error.__cause__ = failure.cause
     error.status = failure.status
     return error

@@ -2,10 +2,10 @@
 """Fibers: functions that wait for each other on a few threads, as native functions.
 
 `run_fibers` runs one function for several arguments, each on a stack of its own, and returns when
-all are done. A fiber that waits for another one calls `pass_turn`: its thread goes on with the next
-fiber that something may have changed for. That costs system calls, where waking a thread costs tens
-of microseconds, and if there are more fibers than CPUs, none waits for a CPU. When every fiber
-waits and nothing has changed, they wait in vain, which is found at once.
+all are done. A fiber that waits for another one calls `pass_turn`: its thread continues with the
+next fiber for which something may have changed. That avoids waking a thread, which costs tens of
+microseconds, and if there are more fibers than CPUs, none waits for a CPU. When every fiber waits
+and nothing has changed, they wait in vain, which is detected at once.
 
 Invariants: a fiber never calls into Python, which takes a stack that it does not know for an
 overflow, and keeps no thread-local state across `pass_turn`, since another thread may go on with
@@ -47,7 +47,7 @@ class Fiber(
     notes={
         "state": "0: waits, or has not begun; 1: a thread runs it; 2: over",
         "seen": "`progress` when it looked last at what it waits for",
-        "context": "the ucontext_t where it goes on",
+        "context": "the ucontext_t where it continues",
         "home": "the ucontext_t of the thread that runs it",
         "stack": "address of its stack",
         "argument": "what the function gets",
@@ -143,7 +143,7 @@ def look(group: Fibers, index: i64) -> None:
 def pass_turn(group: Fibers, index: i64) -> bool:
     """Let other fibers run, after fiber `index`, which calls this, has looked in vain.
 
-    Returns whether something has changed since; if not, every fiber waits, and none ever goes on.
+    Returns whether something has changed since; if not, every fiber waits, and none ever continues.
     """
     fiber = group.fibers[index]
     swapcontext(fiber.context, fiber.home)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs compiled ahead of time, run from Python: `ingot.load_executable`.
 
-This needs numpy and ctypes, but nothing of the compiler; element types that NumPy lacks (bf16, fp8)
+This needs numpy and ctypes, but no part of the compiler; element types that NumPy lacks (bf16, fp8)
 need ml_dtypes as well. Invariant: no code of the library runs before its file is known to be for
 this machine and its metadata for this loader. A library is native code: load only what you trust.
 """
@@ -226,7 +226,10 @@ def _require_machine(path: Path) -> None:
     except OSError as error:
         raise ResourceError(f"{path} cannot be read: {error.strerror}", code="INGOT0411") from error
     if len(head) < 20 or head[:6] != b"\x7fELF\x02\x01":
-        raise UnsupportedError(f"{path} is not a shared library for 64-bit Linux")
+        raise UnsupportedError(
+            f"{path} is not a shared library for 64-bit Linux",
+            hint="give the libNAME.so that `ingot aot` wrote",
+        )
     kind, machine = struct.unpack_from("<HH", head, 16)
     if kind != _SHARED_OBJECT:
         raise UnsupportedError(

@@ -3,7 +3,7 @@
 
 This is above the native recorder (`ingot.runtime.profiler`) and below `ingot.client.profile`, which
 knows the names of sites. There is one recording at a time. Invariant: the memory of the events is
-mapped once and never given back, since an execution that began before `stop` may still write to it.
+mapped once and never unmapped, since an execution that began before `stop` may still write to it.
 """
 
 from __future__ import annotations

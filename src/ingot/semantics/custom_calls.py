@@ -177,7 +177,10 @@ def missing_hint(name: str) -> str:
                 f"XLA makes this call for {library} when it optimizes: give the module as it was "
                 "before (XLA dumps it as *.before_optimizations.txt)"
             )
-    return "register it with ingot.register_custom_call_target before compiling"
+    return (
+        "register it before compiling, with ingot.register_custom_call_target, or under JAX with "
+        "jax.ffi.register_ffi_target(..., platform='cpu')"
+    )
 
 
 WHOLE_BATCH = "whole_batch"

@@ -8,7 +8,7 @@ Example:
     >>> require_type(3, str, "the text")
     Traceback (most recent call last):
     ...
-    ingot.support.diagnostics.ArgumentError: error[INGOT0513]: the text is int, not str
+    ingot.support.diagnostics.ArgumentError: error[INGOT0513]: the text is of type int, not str
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ def require_type(value: object, kinds: type | tuple[type, ...], what: str, hint:
     """
     if not isinstance(value, kinds):
         listed = kinds if isinstance(kinds, tuple) else (kinds,)
-        names = " or ".join(kind.__name__ for kind in listed)
-        raise ArgumentError(f"{what} is {type(value).__name__}, not {names}", hint=hint)
+        names = ", ".join(kind.__name__ for kind in listed[:-1])
+        names += " or " * bool(names) + listed[-1].__name__
+        raise ArgumentError(f"{what} is of type {type(value).__name__}, not {names}", hint=hint)
 
 
 def bytes_of(value: object, what: str) -> bytes:

@@ -75,9 +75,11 @@ class Diagnostic:
             lines.extend(self.span.lines())
         if self.instruction:
             lines.append(f"  instruction: {self.instruction}")
-        if self.op_type or self.op_name:
-            node = f"(node '{self.op_name}')" if self.op_name else ""
-            lines.append("  op: " + " ".join(filter(None, (self.op_type, node))))
+        if self.op_type:
+            node = f" (node '{self.op_name}')" if self.op_name else ""
+            lines.append(f"  op: {self.op_type}{node}")
+        elif self.op_name:
+            lines.append(f"  node: {self.op_name}")
         if self.location is not None:
             lines.append(f"  at: {self.location}")
         if self.pass_name:

@@ -277,12 +277,11 @@ FP = Flag(
     "default",
     _choice("exact", "default", "fast"),
     "exact, default or fast",
-    "The floating-point licence. exact: each op rounds as it is written and no rewrite changes a "
-    "result; default: a product and a sum are one operation, rounded once, in every kernel that "
-    "computes them, unless memory holds the product; and the products that a loop adds up may be "
-    "one product; fast: rewrites may regroup. With each, reductions and "
-    "products of matrices add in lanes, in an order that sizes alone decide, and functions such as "
-    "exp are within 2 ulp.",
+    "The floating-point licence. exact: each op rounds as written, no rewrite changes a result. "
+    "default: a product that is only added to something is rounded once with the sum (fused "
+    "multiply-add), and products that a loop adds up may become one product. fast: rewrites may "
+    "also regroup sums. In all modes, reductions and matrix products add in vector lanes, in an "
+    "order that depends on sizes alone, and functions such as exp are within 2 ulp.",
 )
 PASS_FUEL: Flag[int | None] = Flag(
     "pass_fuel",
@@ -434,15 +433,20 @@ ALL_FLAGS: tuple[Flag[Any], ...] = (
 
 
 def check_environment() -> None:
-    """Warn of every `INGOT_*` variable that no flag reads, and name the nearest flag.
+    """Warn of every `INGOT_*` variable that no flag reads: each front end calls this once."""
+    for text in unknown_variables():
+        warnings.warn(text, IngotWarning, stacklevel=2)
 
-    The entry points of Ingot (`python -m ingot`, the client, `ingot.tensorflow.enable`) call it.
-    """
+
+def unknown_variables() -> list[str]:
+    """Return a text for each `INGOT_*` variable that no flag reads, with the nearest flag."""
     known = {flag.variable for flag in ALL_FLAGS}
-    for variable in sorted(os.environ):
-        if variable.startswith(PREFIX) and variable not in known:
-            suggestion = did_you_mean(variable, known) or f"known are {', '.join(sorted(known))}"
-            warnings.warn(f"Ingot has no flag {variable}; {suggestion}", IngotWarning, stacklevel=2)
+    return [
+        f"Ingot has no flag {variable}; "
+        + (did_you_mean(variable, known) or f"known are {', '.join(sorted(known))}")
+        for variable in sorted(os.environ)
+        if variable.startswith(PREFIX) and variable not in known
+    ]
 
 
 def markdown() -> str:

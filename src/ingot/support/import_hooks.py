@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
-    """Acts right after each of some modules was imported; stands in `sys.meta_path`."""
+    """Acts right after each of some modules was imported; is in `sys.meta_path`."""
 
     def __init__(self, names: Iterable[str]) -> None:
         """Wait for the imports of the modules `names`."""

@@ -324,7 +324,7 @@ _MAKERS: Mapping[str, Callable[[type], _Function]] = {
 
 @lru_cache(maxsize=1 << 7)
 def _assigning(count: int, is_last: bool) -> _Function:
-    """Return a constructor of so many fields, which calls `__post_init__` if `is_last`."""
+    """Return a constructor of this many fields, which calls `__post_init__` if `is_last`."""
     fields = _placeholders(count)
     body = [f"self.{name} = {name}" for name in fields]
     last = [f"self.{_LAST}()"] if is_last else []
@@ -333,7 +333,7 @@ def _assigning(count: int, is_last: bool) -> _Function:
 
 @lru_cache(maxsize=1 << 7)
 def _comparing(count: int) -> _Function:
-    """Return a comparison of so many fields."""
+    """Return a comparison of this many fields."""
     sides = [_tuple_text(side, count) for side in ("self", "other")]
     body = ["if other.__class__ is self.__class__:", f"    return {sides[0]} == {sides[1]}"]
     return _compiled("__eq__", "self, other", [*body, "return NotImplemented"], {})
@@ -341,7 +341,7 @@ def _comparing(count: int) -> _Function:
 
 @lru_cache(maxsize=1 << 7)
 def _hashing_of(count: int) -> _Function:
-    """Return the hash of so many fields."""
+    """Return the hash of this many fields."""
     return _compiled("__hash__", "self", [f"return hash({_tuple_text('self', count)})"], {})
 
 

@@ -34,6 +34,11 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     return f"did you mean '{match}'?" if match else ""
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 argument`, `2 arguments`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def braced(numbers: Iterable[object]) -> str:
     """Return numbers as XLA writes dimensions and indices: `{1,0}`."""
     return f"{{{','.join(map(str, numbers))}}}"

@@ -108,7 +108,9 @@ def names(text: str) -> tuple[str, ...]:
 
 
 # XLA's flag -> (how to read it, what it does here). The field has the name without `xla_`.
-_SETTINGS: dict[str, tuple[Callable[[str], Any], str]] = {
+Setting = tuple[Callable[[str], Any], str]
+"""A row of a table of flags: how to read a value, and what the flag does."""
+_SETTINGS: dict[str, Setting] = {
     "xla_dump_to": (str, "The folder for dumps; `-` for standard output."),
     "xla_dump_hlo_as_text": (boolean, "Dump HLO text (the default format)."),
     "xla_dump_hlo_as_long_text": (boolean, "Dump HLO text with everything known."),
@@ -169,16 +171,23 @@ def split(text: str, variable: str) -> dict[str, str]:
     return values
 
 
-def _read_value(name: str, value: str) -> Any:
-    parse_value, doc = _SETTINGS[name]
+def read_value(name: str, value: str, setting: Setting, message: str) -> Any:
+    """Return the value of a flag.
+
+    Args:
+        name: the flag, without dashes.
+        value: its text.
+        setting: its row of a table of flags.
+        message: what to say if it cannot be read.
+
+    Raises:
+        FlagError: INGOT0600, the text has no such value.
+    """
+    parse_value, doc = setting
     try:
         return parse_value(value)
     except ValueError as error:
-        raise FlagError(
-            f"--{name}={value} in {VARIABLE} cannot be read",
-            notes=(f"--{name}: {doc}",),
-            hint=str(error),
-        ) from error
+        raise FlagError(message, notes=(f"--{name}: {doc}",), hint=str(error)) from error
 
 
 def parse(text: str) -> XlaFlags:
@@ -208,7 +217,9 @@ def override(settings: XlaFlags, values: Mapping[str, str]) -> XlaFlags:
         FlagError: INGOT0600, a value is wrong.
     """
     known = {
-        name.removeprefix("xla_"): _read_value(name, value)
+        name.removeprefix("xla_"): read_value(
+            name, value, _SETTINGS[name], f"--{name}={value} in {VARIABLE} cannot be read"
+        )
         for name, value in values.items()
         if name in _SETTINGS
     }

@@ -18,7 +18,7 @@ from ingot.aot.cpp_header import cpp_header
 from ingot.aot.js_module import js_module
 from ingot.artifact.metadata import THREADS, WEIGHTS
 from ingot.hlo.module import Module
-from ingot.tools import loading
+from ingot.tools.programs import loading
 
 
 @click.command(name="aot")
@@ -158,13 +158,13 @@ def _whole_header(program: AotProgram, cpp_class: str) -> str:
 
 
 def _load_graph(graph: str, config: str) -> Module:
-    from ingot.frontends.tensorflow.frozen_graphs import load_graph
+    from ingot.frontends.tensorflow.export.frozen_graphs import load_graph
 
     return load_graph(graph, config)
 
 
 def _fetch_names(config: str) -> tuple[str, ...]:
-    from ingot.frontends.tensorflow.frozen_graphs import fetch_names
+    from ingot.frontends.tensorflow.export.frozen_graphs import fetch_names
 
     return fetch_names(config)
 
@@ -175,7 +175,7 @@ def _load(file: str, source: str | None, signature: str, tag: str) -> Module:
     if source is not None or not (is_folder or file.endswith(".keras")):
         return loading.load(file, source or "")
     # TensorFlow loads for seconds, and need not be installed.
-    from ingot.frontends.tensorflow import saved_models
+    from ingot.frontends.tensorflow.export import saved_models
 
     if is_folder:
         return saved_models.load_saved_model(file, signature, tag.split(","))

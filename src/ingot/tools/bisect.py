@@ -26,9 +26,9 @@ from ingot.hlo.rewrite.bisect import Culprit, find_culprit, first_bad
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.kernel.passes.pipeline import PIPELINE_NAME
 from ingot.support.diagnostics import IngotError
-from ingot.tools.comparing import Bounds, compare
-from ingot.tools.options import ModuleOptions, module_options
-from ingot.tools.platforms import PLATFORMS, cpu_program
+from ingot.tools.programs.comparing import Bounds, compare
+from ingot.tools.programs.options import ModuleOptions, module_options
+from ingot.tools.programs.platforms import PLATFORMS, cpu_program
 
 MOST_PASSES = 1 << 30
 """Fuel that never runs out: with a limit, no kernel of another compilation is used."""

@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from ingot.support.diagnostics import IngotError
+from ingot.support.flags import unknown_variables
 from ingot.support.text import did_you_mean
 from ingot.support.xla_flags import VARIABLE
 from ingot.tools import COMMANDS
@@ -82,6 +83,8 @@ def without_xla_flags(arguments: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str]) -> int:
     """Run a subcommand; return the exit status."""
     ours = with_dashes(without_xla_flags(arguments))
+    for text in unknown_variables():
+        print(f"warning: {text}", file=sys.stderr)
     try:
         status: Any = ingot.main(ours, prog_name="ingot", standalone_mode=False)
     except click.ClickException as error:

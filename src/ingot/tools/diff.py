@@ -17,10 +17,10 @@ from pathlib import Path
 import click
 
 from ingot.client.profile import kept_executables
-from ingot.tools.differences import SECONDS, Diff, diff_case
-from ingot.tools.function_hooks import compared_functions
-from ingot.tools.options import ModuleOptions, module_options
-from ingot.tools.reduction.cases import Case
+from ingot.tools.diffs.differences import SECONDS, Diff, diff_case
+from ingot.tools.diffs.function_hooks import compared_functions
+from ingot.tools.programs.cases import Case
+from ingot.tools.programs.options import ModuleOptions, module_options
 from ingot.tools.scripts import is_script, nothing_compiled, run_script
 
 
@@ -67,7 +67,7 @@ def of_script(
     """Run a program; yield the comparison of each function or module that it compiled.
 
     Raises:
-        UnsupportedError: INGOT0363, Ingot compiled nothing of it.
+        UnsupportedError: INGOT0363, Ingot compiled nothing in it.
         click.ClickException: the program failed.
     """
     with kept_executables() as compiled, compared_functions(given.bounds, seconds) as functions:

@@ -24,7 +24,7 @@ from ingot.support import flags
 from ingot.support.records import record
 from ingot.support.trusted_files import distrust
 from ingot.support.versions import NEEDED, TESTED, installed, versions
-from ingot.tools.options import switch
+from ingot.tools.programs.options import switch
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 FRAMEWORKS = {**TESTED, "torch": ("2.13",)}

@@ -15,9 +15,9 @@ from ingot.analysis.network.description import Network
 from ingot.client.compile import compile
 from ingot.client.profile import Profiler
 from ingot.support.observing import observed
-from ingot.tools import loading
 from ingot.tools.jax_cache_misses import explained_misses
-from ingot.tools.options import switch
+from ingot.tools.programs import loading
+from ingot.tools.programs.options import switch
 from ingot.tools.scripts import compiled_by
 from ingot.viz.gather import report_of
 

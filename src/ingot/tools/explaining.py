@@ -79,7 +79,7 @@ def _of_framework(
     if hasattr(program, "compiler_ir") and hasattr(program, "as_text"):
         return [compile(module_of_device(program.as_text(debug_info=True)))]
     raise ArgumentError(
-        f"the program is {type(program).__name__}, which explain cannot compile",
+        f"the program is of type {type(program).__name__}, which explain cannot compile",
         hint="give HLO, a path, a tf.function with jit_compile=True, a Keras model, jax.jit(f), "
         "or a module of PyTorch",
     )
@@ -98,7 +98,7 @@ def _of_torch(
         torch.compile(original, backend=partial(ingot))(*args, **kwargs)
     if not found:
         raise UnsupportedError(
-            "nothing of the module was compiled",
+            "no part of the module was compiled",
             code="INGOT0363",
             hint="give it the arguments that it is called with",
         )
@@ -108,7 +108,7 @@ def _of_torch(
 def _of_tensorflow(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Sequence[Executable | StagedExecutable]:
-    from ingot.frontends.tensorflow.compiler_ir import executables_of
+    from ingot.frontends.tensorflow.export.compiler_ir import executables_of
 
     concrete = function.get_concrete_function(*args, **kwargs)
     found = executables_of(concrete)

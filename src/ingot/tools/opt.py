@@ -31,11 +31,11 @@ from ingot.hlo.rewrite.pass_base import Pipeline
 from ingot.hlo.rewrite.runner import run_passes
 from ingot.hlo.verifier import verify
 from ingot.support.xla_flags import current_xla_flags
-from ingot.tools import loading
 from ingot.tools.changes import Changes, See, seeing
 from ingot.tools.kernel_opt import FORMAT, SUFFIX, optimized, summaries
-from ingot.tools.options import switch
 from ingot.tools.passes import make, option_text, options_of, registry, split_list, summary
+from ingot.tools.programs import loading
+from ingot.tools.programs.options import switch
 
 XLA_STAGES: dict[str, Stage] = {
     "hlo-backend": "hlo",

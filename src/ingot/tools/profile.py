@@ -16,8 +16,8 @@ from ingot.client.profile import Profile, Profiler
 from ingot.client.profile_table import table
 from ingot.client.roofline import measured_machine
 from ingot.semantics.device_groups import grid_of
-from ingot.tools.options import ModuleOptions, module_options, switch
-from ingot.tools.platforms import flat
+from ingot.tools.programs.options import ModuleOptions, module_options, switch
+from ingot.tools.programs.platforms import flat
 from ingot.tools.scripts import is_script, nothing_compiled, run_script
 
 _SHOWN = 25

@@ -17,9 +17,9 @@ from pathlib import Path
 import click
 
 from ingot.support.diagnostics import IngotError
-from ingot.tools import loading
-from ingot.tools.options import ModuleOptions, module_options
-from ingot.tools.reduction.cases import Case
+from ingot.tools.programs import loading
+from ingot.tools.programs.cases import Case
+from ingot.tools.programs.options import ModuleOptions, module_options
 from ingot.tools.reduction.cutting import cut_lines
 from ingot.tools.reduction.graph import reduce_graph
 from ingot.tools.reduction.search import Search, Try

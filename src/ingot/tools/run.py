@@ -23,12 +23,12 @@ from ingot.hlo.module import Module
 from ingot.support.flags import RANDOM_SEED, override
 from ingot.support.records import record
 from ingot.support.text import format_seconds
-from ingot.tools.comparing import Comparison, compare, difference_table
-from ingot.tools.isolated import isolated
-from ingot.tools.literals import as_literal, literal_text, write_iterations, write_literals
-from ingot.tools.loading import write_bytes
-from ingot.tools.options import ModuleOptions, module_options, switch
-from ingot.tools.platforms import NONE, PLATFORMS, Program, flat
+from ingot.tools.programs.comparing import Comparison, compare, difference_table
+from ingot.tools.programs.isolated import isolated
+from ingot.tools.programs.literals import as_literal, literal_text, write_iterations, write_literals
+from ingot.tools.programs.loading import write_bytes
+from ingot.tools.programs.options import ModuleOptions, module_options, switch
+from ingot.tools.programs.platforms import NONE, PLATFORMS, Program, flat
 
 _ALIASES = {"interpreter": "evaluator", "default": "evaluator", "": NONE}
 """run_hlo_module's names of platforms -> our names."""

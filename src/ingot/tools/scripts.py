@@ -11,10 +11,10 @@ from pathlib import Path
 
 import click
 
-from ingot.__main__ import main
 from ingot.client.executable import Executable
 from ingot.client.profile import kept_executables
 from ingot.support.diagnostics import UnsupportedError
+from ingot.tools.script_runner import run_program
 
 
 def is_script(file: str) -> bool:
@@ -26,7 +26,7 @@ def compiled_by(file: str, arguments: Sequence[str]) -> list[Executable]:
     """Run a program; return the executables that Ingot compiled for the CPU.
 
     Raises:
-        UnsupportedError: INGOT0363, Ingot compiled nothing of it.
+        UnsupportedError: INGOT0363, Ingot compiled nothing in it.
         click.ClickException: the program failed.
     """
     with kept_executables() as compiled:
@@ -46,7 +46,7 @@ def run_script(file: str, arguments: Sequence[str]) -> None:
     if not Path(file).is_file():
         raise click.UsageError(f"there is no file '{file}'")
     try:
-        status: object = main([file, *arguments])
+        status: object = run_program([file, *arguments])
     except SystemExit as end:
         status = end.code
     if status not in (0, None):
@@ -56,7 +56,7 @@ def run_script(file: str, arguments: Sequence[str]) -> None:
 def nothing_compiled(file: str) -> UnsupportedError:
     """Return the error for a program of which Ingot compiled nothing."""
     return UnsupportedError(
-        f"Ingot compiled nothing of {file}",
+        f"Ingot compiled nothing in {file}",
         code="INGOT0363",
         hint="mark a tf.function with jit_compile=True, run JAX with JAX_PLATFORMS=ingot, or "
         "compile a module of PyTorch with torch.compile(model, backend='ingot')",

@@ -14,8 +14,8 @@ import sys
 
 import click
 
-from ingot.tools.framing import ENCODINGS, MAX_BYTES
-from ingot.tools.supervisor import Limits, Supervisor
+from ingot.tools.serving.framing import ENCODINGS, MAX_BYTES
+from ingot.tools.serving.supervisor import Limits, Supervisor
 
 _MIB = 1 << 20
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3

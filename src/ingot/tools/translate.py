@@ -11,7 +11,7 @@ import click
 
 from ingot.formats.load import dump
 from ingot.hlo.verifier import verify
-from ingot.tools import loading
+from ingot.tools.programs import loading
 
 
 @click.command(name="translate")

@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ingot.support.diagnostics import ResourceError
+from ingot.support.diagnostics import ArgumentError, ResourceError
 from ingot.support.records import record
 from ingot.viz.content import ReportContent
 
@@ -45,13 +45,19 @@ class Report(ReportContent):
         return page(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the report: as JSON to a name that ends in `.json`, as a page to any other.
+        """Write the report as JSON (`.json`) or as a page (`.html`, `.htm`).
 
         Raises:
+            ArgumentError: INGOT0513, the name of the file ends in something else.
             ResourceError: INGOT0411, the file cannot be written.
             UnsupportedError: INGOT0363, jinja2 is not installed.
         """
         target = Path(path)
+        if target.suffix not in (".json", ".html", ".htm"):
+            raise ArgumentError(
+                f"a report cannot be saved as '{target.name}'",
+                hint="end the name in .html for a page or .json for data; str(report) is the text",
+            )
         text = self.to_json() if target.suffix == ".json" else self.to_html()
         try:
             target.write_text(text, encoding="utf-8", errors="backslashreplace")

@@ -12,7 +12,7 @@ import pytest
 from tests.client.pjrt.host import Array, OneDevice, PjrtError, balanced
 
 from ingot.client.pjrt.c_api import TYPE_CODES, record
-from ingot.client.pjrt.native_backlog import MOST_AHEAD
+from ingot.client.pjrt.native_code.backlog import MOST_AHEAD
 from ingot.client.pjrt.records import DEVICE, EVENT
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

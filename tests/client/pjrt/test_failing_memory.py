@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.client.pjrt.host import Host, PjrtError
 
-from ingot.client.pjrt import native_module
+from ingot.client.pjrt.native_code import module as native_module
 from ingot.client.pjrt.plugin import Plugin
 from ingot.runtime.native import allocator_statistics, native_runtime
 

@@ -12,8 +12,8 @@ import pytest
 from tests.client.pjrt.host import PjrtError, Replicas
 
 from ingot.client.pjrt.executables import LoadedExecutable
-from ingot.client.pjrt.extensions import ExtensionSlots
 from ingot.client.pjrt.handles import lookup
+from ingot.client.pjrt.python_slots.extensions import ExtensionSlots
 from ingot.client.pjrt.records import DEVICE, IN_TURNS, SEPARATE
 from ingot.runtime.native import allocator_statistics
 

@@ -11,9 +11,10 @@ import random
 import pytest
 from tests.native.support import C_TYPES
 
-from ingot.client.pjrt import native_buffers, native_events
 from ingot.client.pjrt.c_api import RESOURCE_EXHAUSTED
-from ingot.client.pjrt.emit import arguments
+from ingot.client.pjrt.native_code import buffers as native_buffers
+from ingot.client.pjrt.native_code import events as native_events
+from ingot.client.pjrt.native_code.emit import arguments
 from ingot.client.pjrt.records import GONE, Buffer, Device, Error, Event, Storage
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object

@@ -7,7 +7,7 @@ import pytest
 
 from ingot.client.pjrt.compile_options import read_compile_options, write_device_assignment
 from ingot.client.pjrt.errors import PjrtError
-from ingot.client.pjrt.extensions import write_sharding
+from ingot.formats.hlo_proto.sharding import sharding_bytes
 from ingot.formats.hlo_proto.wire import Message, decode, encode
 from ingot.passes.spmd.sharding import parse_sharding
 
@@ -51,7 +51,7 @@ def test_other_options_are_refused():
 def test_sharding_proto_lists_devices_by_part():
     sharding = parse_sharding("{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}", 4)
     assert sharding is not None
-    assert decode(write_sharding(sharding.text()), "OpSharding") == {
+    assert decode(sharding_bytes(sharding.text()), "OpSharding") == {
         "type": 3,
         "tile_assignment_dimensions": [1, 2, 2],
         "tile_assignment_devices": [0, 2, 1, 3],

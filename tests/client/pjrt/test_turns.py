@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executions on several devices whose parts take turns in the call (`native_turns`)."""
+"""Executions on several devices whose parts take turns in the call (`native_code.turns`)."""
 
 from __future__ import annotations
 

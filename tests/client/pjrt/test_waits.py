@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.client.pjrt.host import Host, balanced
 
-from ingot.client.pjrt.native_backlog import MOST_AHEAD, most_ahead
+from ingot.client.pjrt.native_code.backlog import MOST_AHEAD, most_ahead
 from ingot.client.pjrt.records import DEVICE
 
 pytest.importorskip("jaxlib", reason="it reads MLIR")

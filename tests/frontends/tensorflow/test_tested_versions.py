@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("tensorflow")
 
-from ingot.frontends.tensorflow import series
+from ingot.frontends.tensorflow.api import series
 from ingot.support import versions
 
 ROOT = Path(__file__).resolve().parents[3]

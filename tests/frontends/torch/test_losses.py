@@ -8,11 +8,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from benchmarks.with_torch import models as torch_models
 from tests.frontends.torch import models
 from torch import Tensor, nn
 from torch.nn import functional
-
-from benchmarks import torch_models
 
 STEPS = 100
 

@@ -79,7 +79,7 @@ def test_wrong_options_are_errors(options, text):
 def test_wrong_modes_and_types_are_errors():
     with pytest.raises(FlagError, match="no mode 'fast'"):
         Options.of("fast", None)
-    with pytest.raises(ArgumentError, match="options is list"):
+    with pytest.raises(ArgumentError, match="options is of type list"):
         Options.of(None, ["threads"])
 
 

@@ -18,8 +18,8 @@ from tests.fuzz.mutation import ODD_NUMBERS, ODD_WORDS, mutated_bytes
 from tests.fuzz.target import Target
 
 from ingot.support.diagnostics import ExecutionError, ResourceError
-from ingot.tools.framing import ENCODINGS, Encoding, Message, line, packet, read_header
-from ingot.tools.session import Session, failure
+from ingot.tools.serving.framing import ENCODINGS, Encoding, Message, line, packet, read_header
+from ingot.tools.serving.session import Session, failure
 
 PROGRAMS = (
     "HloModule a ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] add(x, x) }",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiling a program of a host that no cache has: StableHLO in, an executable and its boundary.
 
-`slots_executable` comes here. Invariant: everything of the compiler is imported from here on.
+`python_slots.executable` calls it. Invariant: only this file imports the compiler.
 """
 
 from __future__ import annotations

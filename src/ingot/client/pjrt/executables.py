@@ -2,7 +2,7 @@
 """Executables behind PJRT handles: an `ingot.client.Executable` with what hosts read.
 
 Invariant: the record has all that an execution needs (sizes, bytes, donations, outputs), so the
-machine code of `native_execute` never calls Python; programs of hosts have static sizes only.
+machine code of `native_code.execute` never calls Python; programs of hosts have static sizes only.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ingot.client.pjrt.compile_options import CompileOptions
 from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import Handle
 from ingot.client.pjrt.layouts import layout_address
-from ingot.client.pjrt.native_backlog import most_ahead
-from ingot.client.pjrt.native_transfer import element_bytes
+from ingot.client.pjrt.native_code.backlog import most_ahead
+from ingot.client.pjrt.native_code.transfer import element_bytes
 from ingot.client.pjrt.objects import Client, Device
 from ingot.client.pjrt.records import (
     ARGUMENT,

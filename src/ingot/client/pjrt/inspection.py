@@ -16,7 +16,7 @@ from typing import Any
 
 from ingot.client.pjrt.c_api import INTERNAL
 from ingot.client.pjrt.errors import PjrtError
-from ingot.client.pjrt.extensions import write_sharding
+from ingot.formats.hlo_proto.sharding import sharding_bytes
 from ingot.passes.spmd.sharding import Sharding
 
 _CALLBACK: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
@@ -44,7 +44,7 @@ def tell_sharding(config: str, sharding: Sharding) -> None:
     if len(data) != _CONFIG.size:
         raise PjrtError(INTERNAL, "InspectSharding: its config holds no function")
     function, context = _CONFIG.unpack(data)
-    text = write_sharding(sharding.text())
+    text = sharding_bytes(sharding.text())
     arguments = _Arguments(text, len(text))
     _CALLBACK(function)(context, ctypes.addressof(arguments))
     if arguments.error:

@@ -6,7 +6,7 @@ loads and initializes the one that made the library, and runs a line of Python t
 plugin. It is made without a C compiler or linker.
 
 Invariant: in a host that runs Python itself nothing is initialized a second time; in another one
-the GIL is given back before `GetPjrtApi` returns, and the environment is as it was.
+the GIL is released before `GetPjrtApi` returns, and the environment is as it was.
 
 Source: dlopen(3); Python's initialization API (Py_InitializeEx, PyGILState_Ensure).
 """

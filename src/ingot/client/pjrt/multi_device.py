@@ -4,7 +4,7 @@
 Other processes run the parts of their devices. Every part here has its own copies of the program's
 and the runtime's records, with its replica, its partition and the rendezvous of this execution;
 later executions of the program reuse them. The first execution of a program that meets here alone
-makes the records with which later ones can run in the call (`native_turns`).
+makes the records with which later ones can run in the call (`native_code.turns`).
 
 Invariant: the copies are in use until the last part is done; if a part cannot be queued, the others
 give up, and the results of those that were queued are freed.

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ingot.client.pjrt.c_api import INTERNAL, INVALID_ARGUMENT, RESOURCE_EXHAUSTED
-from ingot.client.pjrt.emit import NO_MEMORY_TEXT
 from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import lookup
-from ingot.client.pjrt.native_buffers import DELETED_TEXT
-from ingot.client.pjrt.native_gpu import GPU_ERROR_TEXT
-from ingot.client.pjrt.native_module import exported_functions
+from ingot.client.pjrt.native_code.buffers import DELETED_TEXT
+from ingot.client.pjrt.native_code.emit import NO_MEMORY_TEXT
+from ingot.client.pjrt.native_code.gpu import GPU_ERROR_TEXT
+from ingot.client.pjrt.native_code.module import exported_functions
 from ingot.client.pjrt.objects import Device, Memory
 from ingot.client.pjrt.records import EVENT, STORAGE
 from ingot.llvm.linking import Library

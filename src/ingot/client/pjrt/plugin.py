@@ -15,7 +15,6 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
-from ingot.client.pjrt import native_module
 from ingot.client.pjrt.c_api import (
     API,
     API_MAJOR,
@@ -26,16 +25,17 @@ from ingot.client.pjrt.c_api import (
     PROFILER_API,
 )
 from ingot.client.pjrt.errors import ErrorFactory
-from ingot.client.pjrt.extensions import ExtensionSlots
 from ingot.client.pjrt.handles import keep_forever
 from ingot.client.pjrt.native import Native
-from ingot.client.pjrt.profiler import ProfilerSlots
+from ingot.client.pjrt.native_code import module as native_module
+from ingot.client.pjrt.python_slots.alias import AliasSlots
+from ingot.client.pjrt.python_slots.asynchronous import AsyncSlots
+from ingot.client.pjrt.python_slots.client import ClientSlots
+from ingot.client.pjrt.python_slots.executable import ExecutableSlots
+from ingot.client.pjrt.python_slots.extensions import ExtensionSlots
+from ingot.client.pjrt.python_slots.profiler import ProfilerSlots
+from ingot.client.pjrt.python_slots.transfer import TransferSlots
 from ingot.client.pjrt.records import DEVICE
-from ingot.client.pjrt.slots_alias import AliasSlots
-from ingot.client.pjrt.slots_async import AsyncSlots
-from ingot.client.pjrt.slots_client import ClientSlots
-from ingot.client.pjrt.slots_executable import ExecutableSlots
-from ingot.client.pjrt.slots_transfer import TransferSlots
 from ingot.client.pjrt.trampolines import fill_targets
 from ingot.support import flags
 from ingot.support.forking import ForkLock, defers_fork

@@ -26,7 +26,7 @@ STORAGE_HEADER_BYTES = 64
 INLINE = 0
 """Runs in the call of Execute."""
 QUEUED = 1
-"""Runs on the device's worker, unless the host only waits for it (`native_inline`)."""
+"""Runs on the device's worker, unless the host only waits for it (`native_code.inline`)."""
 MULTI_DEVICE = 2
 """Runs on several devices at once; Python gives each worker its part."""
 PATIENT = 3
@@ -36,7 +36,7 @@ SEPARATE = 4
 and do not meet."""
 IN_TURNS = 5
 """As MULTI_DEVICE, of this process alone, but the parts take turns in the call if they are short or
-the host only waits for them (`native_turns`)."""
+the host only waits for them (`native_code.turns`)."""
 
 
 class Counted(Struct):
@@ -60,7 +60,7 @@ class Event(Counted, name="IngotPjrtEvent"):
     lock: Atomic[i32]
     error: Error | None  # why it failed; set before `done`
     waiters: Waiter | None  # a list, last one first
-    late: i32  # 1: a later call of the host decides when; see `native_queue`
+    late: i32  # 1: a later call of the host decides when; see `native_code.queue`
 
 
 class Waiter(Struct, name="IngotPjrtWaiter"):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-from ingot.formats.hlo_proto.wire import Message, broken
+from ingot.formats.hlo_proto.wire import Message, broken, encode
 from ingot.support.diagnostics import ParseError
 from ingot.support.regex import regex
 
@@ -56,6 +56,11 @@ def write_sharding(text: str) -> Message:
     if tiles is None:
         raise _refused(text)
     return _tiled(tiles)
+
+
+def sharding_bytes(text: str) -> bytes:
+    """Return the serialized OpSharding (xla/xla_data.proto) of a sharding in HLO text."""
+    return encode(write_sharding(text), "OpSharding")
 
 
 def _refused(text: str) -> ParseError:

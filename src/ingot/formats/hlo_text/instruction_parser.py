@@ -33,7 +33,7 @@ from ingot.support.records import mutable
 from ingot.support.regex import regex
 from ingot.support.text import did_you_mean
 
-# `ROOT %name =`, then what nearly every instruction goes on with: an array shape and an opcode.
+# `ROOT %name =`, then what nearly every instruction continues with: an array shape and an opcode.
 _HEAD = regex(
     SKIP
     + r"(ROOT\s++)?+%?([\w.\-]++)\s*+="

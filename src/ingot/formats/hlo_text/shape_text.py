@@ -82,7 +82,7 @@ class ShapeReader:
         return Shape.tuple(tuple(elements))
 
     def _buffer(self, depth: int) -> Shape:
-        """Take what stands in `b(…)`."""
+        """Take the text in `b(…)`."""
         at = self.reader.position
         held = self.shape(depth + 1)
         if not held.is_array:

@@ -2,7 +2,7 @@
 """Serialized `jax.export` results: a FlatBuffer with a StableHLO artifact inside.
 
 `jax.export.export(f)(...).serialize()` writes one; `formats.load` extracts the artifact and reads
-it. The module needs nothing of the rest (trees, shardings, gradients): its parameters are the
+it. The module needs none of the rest (trees, shardings, gradients): its parameters are the
 flattened arguments that the function uses.
 
 Invariant: any bytes are allowed; offsets outside the data mean that it is no such file.

@@ -282,7 +282,7 @@ class ArrayBuilder(Builder):
         return self.sliced(self.padded(operand, axis, 0, -by, value), axis, -by, size - by)
 
     def region(self, name: str, shapes: Sequence[Shape]) -> tuple[Self, list[Instruction]]:
-        """Return the builder and parameters of a computation that sees nothing of this one."""
+        """Return the builder and parameters of a computation that captures nothing of this one."""
         inner = self.nested(name)
         return inner, [inner.parameter(n, shape) for n, shape in enumerate(shapes)]
 
@@ -317,7 +317,7 @@ class ArrayBuilder(Builder):
 
 
 def counts_up(b: ArrayBuilder, state: Sequence[Instruction]) -> Instruction:
-    """Whether a loop goes on: the first value of its state counts up to the second."""
+    """Whether a loop continues: the first value of its state counts up to the second."""
     return b.compare(state[0], state[1], direction="LT")
 
 

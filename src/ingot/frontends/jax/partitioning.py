@@ -13,7 +13,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from ingot.client.pjrt.extensions import write_sharding
+from ingot.formats.hlo_proto.sharding import sharding_bytes
 from ingot.formats.stablehlo import parse_stablehlo
 from ingot.hlo.shape import Shape
 from ingot.passes.spmd.own_partitions import OwnPartition, Value, register_partitioner
@@ -67,7 +67,7 @@ def _shape(client: Any, shape: Shape) -> Any:
 
 def _sharding(client: Any, sharding: Sharding) -> Any:
     message = client.OpSharding()
-    message.ParseFromString(write_sharding(sharding.text()))
+    message.ParseFromString(sharding_bytes(sharding.text()))
     return client.HloSharding.from_proto(message)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which platforms JAX was told to use.
 
-Invariant: it imports nothing of the compiler, since every process that uses JAX asks it.
+Invariant: it imports no part of the compiler, since every process that uses JAX asks it.
 """
 
 from __future__ import annotations

@@ -23,13 +23,19 @@ from typing import TypeVar
 from ingot.client import stored
 from ingot.client.compile import compile as compile_module
 from ingot.client.compile import find_or_compile
-from ingot.frontends.tensorflow import stored_programs
-from ingot.frontends.tensorflow.binding import Binding, LoweredFunction
-from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, Shape, TensorType
-from ingot.frontends.tensorflow.graph_digest import GraphDigest
-from ingot.frontends.tensorflow.launch import Compiled
-from ingot.frontends.tensorflow.list_rooms import may_lack_room
-from ingot.frontends.tensorflow.specialisation import (
+from ingot.frontends.tensorflow.graphs.binding import Binding, LoweredFunction
+from ingot.frontends.tensorflow.graphs.captured import (
+    CapturedFunction,
+    CapturedInput,
+    Shape,
+    TensorType,
+)
+from ingot.frontends.tensorflow.graphs.graph_digest import GraphDigest
+from ingot.frontends.tensorflow.graphs.variables import NOT_NUMBERS
+from ingot.frontends.tensorflow.launches.launch import Compiled
+from ingot.frontends.tensorflow.variants import stored_programs
+from ingot.frontends.tensorflow.variants.list_rooms import may_lack_room
+from ingot.frontends.tensorflow.variants.specialisation import (
     GUESSES,
     CallArguments,
     CallNeededError,
@@ -38,7 +44,6 @@ from ingot.frontends.tensorflow.specialisation import (
     Reason,
     Sizes,
 )
-from ingot.frontends.tensorflow.variables import NOT_NUMBERS
 from ingot.hlo.module import Module
 from ingot.support.collector import collector_paused, importing
 from ingot.support.diagnostics import Diagnostic, ExecutionError, UnsupportedError, VerifyError

@@ -16,31 +16,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from ingot.frontends.tensorflow import series
-from ingot.frontends.tensorflow.body import INGOT_COMPILE, as_bool
-from ingot.frontends.tensorflow.clustering import flags as clustering_flags
-from ingot.frontends.tensorflow.clustering import requests as clustering
-from ingot.frontends.tensorflow.compiler import (
-    Compiler,
-    compile_with_ingot,
-    compiler_for,
-    preload,
-)
-from ingot.frontends.tensorflow.compiler_ir import get_compiler_ir, ir_of_concrete_function
-from ingot.frontends.tensorflow.errors import keep_own_text
-from ingot.frontends.tensorflow.fast_call import FastCalls
-from ingot.frontends.tensorflow.gradients import (
-    in_context,
-    kept_with_graph,
-    known_element_shape,
-    known_length,
-    register_gradients,
-    with_known_values,
-    with_list_types,
-    with_open_sizes,
-)
-from ingot.frontends.tensorflow.launch_op import register
-from ingot.frontends.tensorflow.modules import (
+from ingot.frontends.tensorflow.api import series, xla_flags
+from ingot.frontends.tensorflow.api.errors import keep_own_text
+from ingot.frontends.tensorflow.api.modules import (
     atomic_function,
     attributes,
     concrete_function,
@@ -56,15 +34,36 @@ from ingot.frontends.tensorflow.modules import (
     traceback_utils,
     while_v2,
 )
-from ingot.frontends.tensorflow.patching import Patches
-from ingot.frontends.tensorflow.profiling import with_kernels
-from ingot.frontends.tensorflow.replacement import (
+from ingot.frontends.tensorflow.api.patching import Patches
+from ingot.frontends.tensorflow.api.profiling import with_kernels
+from ingot.frontends.tensorflow.clustering import requests as clustering
+from ingot.frontends.tensorflow.compiler import (
+    Compiler,
+    compile_with_ingot,
+    compiler_for,
+    preload,
+)
+from ingot.frontends.tensorflow.export.compiler_ir import get_compiler_ir, ir_of_concrete_function
+from ingot.frontends.tensorflow.functions.fast_call import FastCalls
+from ingot.frontends.tensorflow.functions.replacement import (
     Replacement,
     find_replacement,
     live_replacements,
     original_bodies,
     replace_function,
     with_original_bodies,
+)
+from ingot.frontends.tensorflow.launches.body import INGOT_COMPILE, as_bool
+from ingot.frontends.tensorflow.launches.launch_op import register
+from ingot.frontends.tensorflow.tracing.gradients import (
+    in_context,
+    kept_with_graph,
+    known_element_shape,
+    known_length,
+    register_gradients,
+    with_known_values,
+    with_list_types,
+    with_open_sizes,
 )
 from ingot.support.diagnostics import IngotError, UnsupportedError
 from ingot.support.flags import GPU, STRICT, check_environment
@@ -100,9 +99,9 @@ def enable(
 ) -> None:
     """Let Ingot compile every function with `jit_compile=True` that is traced from now on.
 
-    Functions that were traced before stay as they are. Enabling twice is harmless. Parts of other
-    graphs are compiled where `TF_XLA_FLAGS`, `tf.config.optimizer.set_jit` or `jit_scope` ask for
-    that.
+    Functions that were traced before stay as they are. If Ingot is enabled already, nothing
+    changes: call `disable` first, for another device. Parts of other graphs are compiled where
+    `TF_XLA_FLAGS`, `tf.config.optimizer.set_jit` or `jit_scope` ask for that.
 
     Args:
         compiler: compiles a captured function; default: Ingot, for `device`.
@@ -113,7 +112,7 @@ def enable(
             None: a GPU if `INGOT_GPU` says so, else the CPU.
 
     Raises:
-        ArgumentError: INGOT0513, there is no such device.
+        ArgumentError: INGOT0513, there is no such device, or Ingot is enabled for another one.
         FlagError: INGOT0600, `TF_XLA_FLAGS` holds a flag that TensorFlow does not have.
         UnsupportedError: INGOT0313, this TensorFlow lacks something that Ingot replaces or calls;
             INGOT0324, there is no driver of GPUs; INGOT0326, TensorFlow uses GPUs itself.
@@ -121,10 +120,12 @@ def enable(
     strict = STRICT.value() if strict is None else strict
     with _lock:
         if _patches:
+            if device is not None:
+                compiler_for(device)  # A name of no device is an error all the same.
             return
         check_environment()
         compiler = compiler or _compiler(device)
-        clustering_flags.current()
+        xla_flags.current()
         series.tell_if_untested()
         preload()
         exit_quickly()

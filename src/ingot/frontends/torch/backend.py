@@ -8,11 +8,12 @@ forward and a backward graph without mutation, and passes each to `compile_graph
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from typing import Any
 
 from ingot.support.collector import importing
+from ingot.support.flags import check_environment
 from ingot.support.quick_exit import exit_quickly
 
 # PyTorch loads this module in the first call of a compiled function; 0.2 s were collections.
@@ -54,6 +55,7 @@ with importing():
     from ingot.frontends.torch.writing_ops import write_in_place
 
 _numbers = count()
+_check_environment_once = cache(check_environment)
 
 
 def ingot(
@@ -71,6 +73,7 @@ def ingot(
         IngotError: it cannot be compiled; PyTorch wraps it in `BackendCompilerFailed`.
     """
     exit_quickly()
+    _check_environment_once()
     chosen = Options.of(mode, options)
     compile_with = aot_autograd(
         fw_compiler=partial(compile_graph, kind="forward", options=chosen),

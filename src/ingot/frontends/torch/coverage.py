@@ -16,7 +16,7 @@ from ingot.frontends.torch.decompose import decompositions_for_export
 from ingot.frontends.torch.lowering import rules
 from ingot.frontends.torch.nodes import is_random
 
-_COMPILED, _DECOMPOSED = "compiled", "taken apart by PyTorch"
+_COMPILED, _DECOMPOSED = "compiled", "decomposed by PyTorch"
 _SIZE = "a size of the graph"
 _RANDOM, _HOST = "PyTorch, from its generator", "PyTorch, between programs"
 
@@ -62,7 +62,7 @@ def markdown() -> str:
         "# PyTorch's ops",
         "",
         f"PyTorch {torch.__version__.partition('+')[0]} tags {len(ops)} overloads of ATen ops as "
-        f"core: {counts[_COMPILED]} of them are compiled, {counts[_DECOMPOSED]} are taken apart by "
+        f"core: {counts[_COMPILED]} of them are compiled, {counts[_DECOMPOSED]} are decomposed by "
         f"PyTorch into others, {counts[_SIZE]} are sizes, {counts[_RANDOM]} draw random numbers "
         f"from PyTorch's generator, and {counts[_HOST]} are run by PyTorch's kernels between "
         "compiled programs. What a rule does not take for some arguments runs there as well: "

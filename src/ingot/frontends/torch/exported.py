@@ -61,6 +61,8 @@ def load_exported(path: str) -> Module:
         # A file object, since PyTorch raises many kinds of errors for a missing path.
         with Path(path).open("rb") as file:
             exported = torch.export.load(file)
+    except OSError as error:
+        raise ResourceError(f"{path} cannot be read: {error.strerror}", code="INGOT0411") from error
     except Exception as error:
         raise ResourceError(
             f"{path} cannot be read: {error}",
@@ -223,4 +225,5 @@ def _refusal(node: Node, why: str) -> UnsupportedError:
         op_type=str(target),
         op_name=node.name,
         location=metadata_of(node).location,
+        hint="export the model in evaluation mode (model.eval())" if is_impure(node) else "",
     )

@@ -192,10 +192,16 @@ def _require_gathered(view: OpView, result: Shape) -> None:
     _require_groups(view, ("c2", "c3", "c4"))
     _require_ids(view, "c5")
     parts = _parts(result, len(view.operands))
-    require(len(parts) == len(view.operands), "all_gather_c6", f"all-gather gives {result}")
+    require(
+        len(parts) == len(view.operands),
+        "all_gather_c6",
+        f"all-gather gives a result for each operand, not {result}",
+    )
     for operand, part in zip(view.operands, parts, strict=True):
         require(
-            0 <= dimension < operand.rank, "all_gather_c1", f"dimension {dimension} of {operand}"
+            0 <= dimension < operand.rank,
+            "all_gather_c1",
+            f"{operand} has no dimension {dimension}",
         )
         same = operand.dtype is part.dtype and operand.rank == part.rank
         others = [n for n in range(operand.rank) if n != dimension]
@@ -208,7 +214,7 @@ def _require_gathered(view: OpView, result: Shape) -> None:
             operand.dims[dimension] == 0
             or dim.mod(part.dims[dimension], operand.dims[dimension]) == 0,
             "all_gather_c6",
-            f"{part} is no whole number of {operand}",
+            f"{part} is not a whole number of parts {operand}",
         )
 
 
@@ -232,12 +238,16 @@ def _infer_reduce_scatter(view: OpView) -> Shape:
     _require_reducer("reduce_scatter_c7", view.attributes.to_apply, view.operands)
     dimension = _dimension(view)
     parts = _parts(given, len(view.operands))
-    require(len(parts) == len(view.operands), "reduce_scatter_c8", f"reduce-scatter gives {given}")
+    require(
+        len(parts) == len(view.operands),
+        "reduce_scatter_c8",
+        f"reduce-scatter gives a result for each operand, not {given}",
+    )
     for operand, part in zip(view.operands, parts, strict=True):
         require(
             0 <= dimension < operand.rank,
             "reduce_scatter_c2",
-            f"dimension {dimension} of {operand}",
+            f"{operand} has no dimension {dimension}",
         )
         fits = operand.rank == part.rank and all(
             have == want or n == dimension
@@ -263,15 +273,23 @@ def _infer_all_to_all(view: OpView) -> Shape:
             message = f"{len(view.operands)} operands for groups of {len(groups[0])} devices"
             require(False, "all_to_all_c8", message)
         for operand in view.operands:
-            require(operand.compatible(first), "all_to_all_c1", f"all-to-all of {view.operands}")
+            require(
+                operand.compatible(first),
+                "all_to_all_c1",
+                f"all-to-all takes operands of one shape, got {first} and {operand}",
+            )
         given = view.declared
         # XLA writes a tuple even around one operand.
         alone = len(view.operands) == 1 and given is not None and not given.is_tuple
         return first if alone else Shape.tuple(view.operands)
     operand = view.operands[0]
-    require(len(view.operands) == 1, "all_to_all_c1", "all-to-all of a dimension takes one operand")
+    require(
+        len(view.operands) == 1, "all_to_all_c1", "all-to-all along a dimension takes one operand"
+    )
     dimension = _dimension(view)
-    require(0 <= dimension < operand.rank, "all_to_all_c1", f"dimension {dimension} of {operand}")
+    require(
+        0 <= dimension < operand.rank, "all_to_all_c1", f"{operand} has no dimension {dimension}"
+    )
     groups = view.attributes.replica_groups or ()
     if groups and dim.mod(operand.dims[dimension], len(groups[0])) != 0:
         message = f"dimension {dimension} of {operand} is not divided by {len(groups[0])} devices"
@@ -292,19 +310,27 @@ def _infer_permute(view: OpView) -> Shape:
             require(operand.is_array, "collective_permute_i1", message)
         return _joined(view.operands)
     # In place: the source, the destination, and the offsets of both.
-    require(len(view.operands) == 4, "collective_permute_i1", "four operands go in place")
+    require(
+        len(view.operands) == 4,
+        "collective_permute_i1",
+        "an in-place collective-permute takes four operands",
+    )
     return view.operands[1]
 
 
 def _require_pairs(view: OpView) -> None:
     pairs = view.attributes.source_target_pairs
-    require(all(len(pair) == 2 for pair in pairs), "collective_permute_c1", f"pairs {pairs}")
+    require(
+        all(len(pair) == 2 for pair in pairs),
+        "collective_permute_c1",
+        f"source_target_pairs {pairs} are not pairs",
+    )
     for side, name, label in ((0, "source", "c2"), (1, "target", "c3")):
         devices = [pair[side] for pair in pairs]
         require(
             len(set(devices)) == len(devices),
             f"collective_permute_{label}",
-            f"a {name} stands twice in source_target_pairs {pairs}",
+            f"a {name} is twice in source_target_pairs {pairs}",
         )
         message = f"a {name} of source_target_pairs {pairs} is negative"
         require(min(devices, default=0) >= 0, "collective_permute_c4", message)

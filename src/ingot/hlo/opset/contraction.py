@@ -111,7 +111,11 @@ def _check_dims(
     unique, *ranges = labels
     for label, dimensions in zip(ranges, (batch, contracting), strict=True):
         if not all(0 <= dimension < shape.rank for dimension in dimensions):
-            require(False, f"dot_general_{label}", f"dimensions {dimensions} of {shape}")
+            require(
+                False,
+                f"dot_general_{label}",
+                f"{shape} does not have all of the dimensions {dimensions}",
+            )
     dimensions = (*batch, *contracting)
     if len(set(dimensions)) != len(dimensions):
         require(False, f"dot_general_{unique}", f"dimension numbers {dimensions} repeat")
@@ -159,10 +163,16 @@ def _infer_dot(view: OpView) -> Shape:
     _check_dims(("c3", "c5", "c6"), given.lhs_batch_dims, given.lhs_contracting_dims, lhs)
     _check_dims(("c4", "c7", "c8"), given.rhs_batch_dims, given.rhs_contracting_dims, rhs)
     for left, right in zip(given.lhs_batch_dims, given.rhs_batch_dims, strict=True):
-        require(lhs.dims[left] == rhs.dims[right], "dot_general_c9", f"batch of {lhs} and {rhs}")
+        require(
+            lhs.dims[left] == rhs.dims[right],
+            "dot_general_c9",
+            f"the batch dimensions of {lhs} and {rhs} differ",
+        )
     for left, right in zip(given.lhs_contracting_dims, given.rhs_contracting_dims, strict=True):
         require(
-            lhs.dims[left] == rhs.dims[right], "dot_general_c10", f"contraction of {lhs} and {rhs}"
+            lhs.dims[left] == rhs.dims[right],
+            "dot_general_c10",
+            f"the contracted dimensions of {lhs} and {rhs} differ",
         )
     dims = (
         *(lhs.dims[dimension] for dimension in given.lhs_batch_dims),
@@ -186,8 +196,12 @@ def product_type(view: OpView) -> DType:
 def _require_labels(lhs: Shape, rhs: Shape, given: ConvolutionAttributes) -> None:
     labels, spatial = given.labels, len(given.window)
     digits = "".join(str(number) for number in range(spatial))
-    require(lhs.rank == rhs.rank, "convolution_c1", f"convolution of {lhs} and {rhs}")
-    message = f"{spatial} dimensions of the window for {lhs} and {rhs}"
+    require(
+        lhs.rank == rhs.rank,
+        "convolution_c1",
+        f"convolution takes operands of one rank, got {lhs} and {rhs}",
+    )
+    message = f"a window of {spatial} dimensions does not fit {lhs} and {rhs}"
     require(lhs.rank == spatial + 2, "convolution_c2", message)
     require_window("convolution", given.window, ("", "c3", "c6", "c8"))
     for text, letters, label in (
@@ -195,7 +209,11 @@ def _require_labels(lhs: Shape, rhs: Shape, given: ConvolutionAttributes) -> Non
         (labels.rhs, "io", "convolution_c18"),
         (labels.output, "bf", "convolution_c20"),
     ):
-        require(sorted(text) == sorted(digits + letters), label, f"dimension labels {labels}")
+        require(
+            sorted(text) == sorted(digits + letters),
+            label,
+            f"dimension labels {labels} do not name each dimension once",
+        )
 
 
 def _infer_convolution(view: OpView) -> Shape:
@@ -203,24 +221,50 @@ def _infer_convolution(view: OpView) -> Shape:
     given = view.as_(ConvolutionAttributes)
     _require_labels(lhs, rhs, given)
     labels, groups, batches = given.labels, given.feature_group_count, given.batch_group_count
-    require(groups > 0, "convolution_c21", f"feature_group_count {groups}")
-    require(batches > 0, "convolution_c22", f"batch_group_count {batches}")
-    require(groups == 1 or batches == 1, "convolution_c23", "groups of features and of batches")
+    require(groups > 0, "convolution_c21", f"feature_group_count is {groups}, not 1 or more")
+    require(batches > 0, "convolution_c22", f"batch_group_count is {batches}, not 1 or more")
+    require(
+        groups == 1 or batches == 1,
+        "convolution_c23",
+        "feature_group_count and batch_group_count are both greater than 1",
+    )
     batch, *spatial, feature = (
         lhs.dims[dimension] for dimension in labels.dimensions(labels.lhs, "bf")
     )
     inner, *kernel, outer = (
         rhs.dims[dimension] for dimension in labels.dimensions(labels.rhs, "io")
     )
-    require(dim.mod(batch, batches) == 0, "convolution_c10", f"batch of {lhs} by {batches}")
-    require(dim.mod(feature, groups) == 0, "convolution_c11", f"features of {lhs} by {groups}")
     require(
-        dim.floordiv(feature, groups) == inner, "convolution_c14", f"features of {lhs} and {rhs}"
+        dim.mod(batch, batches) == 0,
+        "convolution_c10",
+        f"batch_group_count {batches} does not divide the batch of {lhs}",
     )
-    require(dim.mod(outer, batches) == 0, "convolution_c15", f"features of {rhs} by {batches}")
-    require(dim.mod(outer, groups) == 0, "convolution_c16", f"features of {rhs} by {groups}")
+    require(
+        dim.mod(feature, groups) == 0,
+        "convolution_c11",
+        f"feature_group_count {groups} does not divide the features of {lhs}",
+    )
+    require(
+        dim.floordiv(feature, groups) == inner,
+        "convolution_c14",
+        f"the input features of {lhs} and of the kernel {rhs} differ",
+    )
+    require(
+        dim.mod(outer, batches) == 0,
+        "convolution_c15",
+        f"batch_group_count {batches} does not divide the features of {rhs}",
+    )
+    require(
+        dim.mod(outer, groups) == 0,
+        "convolution_c16",
+        f"feature_group_count {groups} does not divide the features of {rhs}",
+    )
     sizes = [one.size for one in given.window]
-    require(kernel == sizes, "convolution_c25", f"window {given.window} of kernel {rhs}")
+    require(
+        kernel == sizes,
+        "convolution_c25",
+        f"the sizes of window {given.window} are not those of the kernel {rhs}",
+    )
     windows = [one.count(size) for one, size in zip(given.window, spatial, strict=True)]
     found = (dim.floordiv(batch, batches), *windows, outer)
     order = labels.dimensions(labels.output, "bf")

@@ -69,9 +69,9 @@ def _infer_while(view: OpView) -> Shape:
     _require_call("while_c1", condition, (state,))
     result = condition.root.shape
     if not result.is_scalar or result.dtype is not PRED:
-        require(False, "while_c1", f"while condition gives {result}")
+        require(False, "while_c1", f"a while condition gives pred[], not {result}")
     if not (body.root.shape.compatible(state) or state.takes(body.root.shape)):
-        message = f"while body gives {body.root.shape}, takes {state}"
+        message = f"the while body takes {state}, but gives {body.root.shape}"
         require(False, "while_c2", message)
     return view.operands[0] if view.operands[0].compatible(state) else state
 
@@ -79,7 +79,7 @@ def _infer_while(view: OpView) -> Shape:
 def _infer_conditional(view: OpView) -> Shape:
     index, *operands = view.operands
     branches: tuple[Computation, ...] = view.attributes.branch_computations
-    require(bool(branches), "case_c1", "conditional with no branch")
+    require(bool(branches), "case_c1", "conditional needs a branch")
     require(
         len(operands) == len(branches),
         "case_c1",
@@ -87,9 +87,9 @@ def _infer_conditional(view: OpView) -> Shape:
     )
     # Compiled code reads 32 bits of it, or a pred.
     known = index.is_scalar and index.dtype in (PRED, S32)
-    require(known, "case_i1", f"conditional on a pred or s32, not {index}")
+    require(known, "case_i1", f"conditional takes a pred or s32 first, not {index}")
     if index.dtype is PRED:
-        require(len(branches) == 2, "if_c1", "conditional on a pred takes two branches")
+        require(len(branches) == 2, "if_c1", "a conditional on a pred takes two branches")
     first = branches[0].root.shape
     declared = view.declared
     if declared is not None and all(declared.takes(branch.root.shape) for branch in branches):

@@ -50,24 +50,36 @@ def _check(label: str, view: OpView, skipped: tuple[int, ...]) -> tuple[Shape, S
             f"dimensions {dimensions} repeat",
         )
         known = all(0 <= dimension < shape.rank for dimension in dimensions)
-        require(known, f"{label}_c4", f"dimensions {dimensions} of {shape}")
+        require(known, f"{label}_c4", f"{shape} does not have all of the dimensions {dimensions}")
     for lefts, rights in (
         (given.lhs_batch_dims, given.rhs_batch_dims),
         (given.lhs_contracting_dims, given.rhs_contracting_dims),
     ):
-        require(len(lefts) == len(rights), f"{label}_c1", "as many lhs as rhs dimensions")
+        require(
+            len(lefts) == len(rights),
+            f"{label}_c1",
+            "lhs and rhs have different numbers of dimensions here",
+        )
         for left, right in zip(lefts, rights, strict=True):
             same = lhs.dims[left] == rhs.dims[right]
-            require(same, f"{label}_c9", f"dimension {left} of {lhs} and {right} of {rhs}")
+            require(same, f"{label}_c9", f"dimension {left} of {lhs} and {right} of {rhs} differ")
     return lhs, rhs
 
 
 def _infer_ragged(view: OpView) -> Shape:
     given = view.as_(RaggedDotAttributes)
-    require(len(given.lhs_ragged_dims) == 1, "ragged_dot_c1", "one ragged dimension of the lhs")
+    require(
+        len(given.lhs_ragged_dims) == 1,
+        "ragged_dot_c1",
+        "ragged-dot takes one ragged dimension of the lhs",
+    )
     lhs, rhs = _check("ragged_dot", view, given.rhs_group_dims)
     sizes = view.operands[2]
-    require(sizes.dtype.is_integer and sizes.rank >= 1, "ragged_dot_c2", f"group sizes {sizes}")
+    require(
+        sizes.dtype.is_integer and sizes.rank >= 1,
+        "ragged_dot_c2",
+        f"group sizes are an array of integers, not {sizes}",
+    )
     groups = sizes.dims[-1]
     mode = given.mode()
     grouped = mode == "rows"
@@ -78,7 +90,11 @@ def _infer_ragged(view: OpView) -> Shape:
     )
     if grouped:
         (dimension,) = given.rhs_group_dims
-        require(rhs.dims[dimension] == groups, "ragged_dot_c4", f"{groups} groups, rhs is {rhs}")
+        require(
+            rhs.dims[dimension] == groups,
+            "ragged_dot_c4",
+            f"there are {groups} groups, but the rhs is {rhs}",
+        )
     taken = (*given.rhs_batch_dims, *given.rhs_contracting_dims, *given.rhs_group_dims)
     dims = (
         *((groups,) if mode == "contraction" else ()),
@@ -94,7 +110,11 @@ def _infer_scaled(view: OpView) -> Shape:
     lhs, rhs = _check("scaled_dot", view, ())
     for operand, scale in ((lhs, view.operands[2]), (rhs, view.operands[3])):
         real = not (operand.dtype.is_complex or scale.dtype.is_complex)
-        require(real, "scaled_dot_i1", f"scaled-dot of {operand} with scale {scale}")
+        require(
+            real,
+            "scaled_dot_i1",
+            f"scaled-dot takes real operands and scales, got {operand} and {scale}",
+        )
         # A scalar scale stands for the whole operand.
         fits = not scale.dims or (
             scale.rank == operand.rank
@@ -103,7 +123,7 @@ def _infer_scaled(view: OpView) -> Shape:
                 for size, part in zip(operand.dims, scale.dims, strict=True)
             )
         )
-        require(fits, "scaled_dot_c1", f"scale {scale} of operand {operand}")
+        require(fits, "scaled_dot_c1", f"scale {scale} does not fit operand {operand}")
     dims = (
         *(lhs.dims[dimension] for dimension in given.lhs_batch_dims),
         *(lhs.dims[dimension] for dimension in given.lhs_free_dims(lhs.rank)),

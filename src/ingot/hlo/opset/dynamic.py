@@ -23,9 +23,13 @@ class DimensionAttributes:
 
 def _infer_set(view: OpView) -> Shape:
     operand, size = view.operands
-    require(len(view.attributes.dimensions) == 1, "set_dimension_size_c1", "one dimension")
+    require(
+        len(view.attributes.dimensions) == 1,
+        "set_dimension_size_c1",
+        "set-dimension-size takes one dimension",
+    )
     dim: int = view.attributes.dimensions[0]
-    require(0 <= dim < operand.rank, "set_dimension_size_c1", f"dimension {dim} of {operand}")
+    require(0 <= dim < operand.rank, "set_dimension_size_c1", f"{operand} has no dimension {dim}")
     scalar = size.is_scalar and size.dtype is S32
     require(scalar, "set_dimension_size_i2", f"a size is an s32 scalar, not {size}")
     if view.declared is not None:
@@ -37,14 +41,18 @@ def _infer_set(view: OpView) -> Shape:
 def _infer_reshape(view: OpView) -> Shape:
     given = view.given()
     operand, *sizes = view.operands
-    message = f"dynamic-reshape of {operand} with {len(sizes)} sizes to {given}"
+    message = f"dynamic-reshape of {operand} with {len(sizes)} sizes cannot give {given}"
     require(operand.dtype is given.dtype, "dynamic_reshape_c1", message)
     require(len(sizes) == given.rank, "dynamic_reshape_c4", message)
     # A symbolic size may be set by the operands; plain ones must agree.
     fits = operand.size == given.size or not (operand.is_static and given.is_static)
     require(fits, "dynamic_reshape_c2", message)
     for size in sizes:
-        require(size.is_scalar and size.dtype.is_integer, "dynamic_reshape_i2", f"size {size}")
+        require(
+            size.is_scalar and size.dtype.is_integer,
+            "dynamic_reshape_i2",
+            f"a size is an integer scalar, not {size}",
+        )
     return given
 
 

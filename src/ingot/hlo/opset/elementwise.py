@@ -213,13 +213,17 @@ def _infer_complex(view: OpView) -> Shape:
 def _infer_compare(view: OpView) -> Shape:
     left, right = _same_dims(view)
     if left.dtype is not right.dtype:
-        require(False, "compare_c1", f"compare of {left} and {right}")
+        require(
+            False,
+            "compare_c1",
+            f"compare takes operands of one element type, got {left} and {right}",
+        )
     directions = ("EQ", "NE", "GE", "GT", "LE", "LT")
     direction = view.attributes.direction
     require(direction in directions, "compare_i3", f"compare direction {direction} is not known")
     given, fitting = view.attributes.type, _COMPARISONS[left.dtype.kind]
     if given and given not in fitting:
-        message = f"compare of {left} is of type {' or '.join(fitting)}, not {given}"
+        message = f"a compare of {left} is of type {' or '.join(fitting)}, not {given}"
         require(False, "compare_c3", message)
     return left.with_dtype(PRED)
 
@@ -238,7 +242,11 @@ def _infer_select(view: OpView) -> Shape:
     if predicate.dtype is not PRED:
         require(False, "select_i1", f"select takes a pred first, got {predicate}")
     if not on_true.compatible(on_false):
-        require(False, "select_c2", f"select between {on_true} and {on_false}")
+        require(
+            False,
+            "select_c2",
+            f"select takes two values of one shape, got {on_true} and {on_false}",
+        )
     if predicate.dims and predicate.dims != on_true.dims:
         require(False, "select_c1", f"select predicate {predicate} does not fit {on_true}")
     return on_true
@@ -247,16 +255,24 @@ def _infer_select(view: OpView) -> Shape:
 def _infer_clamp(view: OpView) -> Shape:
     low, operand, high = view.operands
     for bound, label in ((low, "clamp_c1"), (high, "clamp_c2")):
-        require(not bound.dims or bound.dims == operand.dims, label, f"clamp bound {bound}")
-        require(bound.dtype is operand.dtype, "clamp_c3", f"clamp bound {bound} of {operand}")
+        require(
+            not bound.dims or bound.dims == operand.dims,
+            label,
+            f"clamp bound {bound} is neither a scalar nor like {operand}",
+        )
+        require(
+            bound.dtype is operand.dtype,
+            "clamp_c3",
+            f"clamp bound {bound} has another element type than {operand}",
+        )
     return operand
 
 
 def _infer_convert(view: OpView) -> Shape:
     given = view.given()
     (operand,) = view.operands
-    require(operand.dims == given.dims, "convert_c1", f"convert of {operand} to {given}")
-    require(given.is_array, "convert_o1", f"convert of {operand} to {given}")
+    require(operand.dims == given.dims, "convert_c1", f"convert of {operand} cannot give {given}")
+    require(given.is_array, "convert_o1", f"convert of {operand} cannot give {given}")
     return given
 
 
@@ -268,7 +284,7 @@ def _infer_stochastic(view: OpView) -> Shape:
     same = operand.dtype.bits == random.dtype.bits
     require(same, "stochastic_convert_c2", f"{operand} takes u{operand.dtype.bits}, not {random}")
     fits = given.dims == operand.dims and given.is_array
-    require(fits, "stochastic_convert_c1", f"{operand} to {given}")
+    require(fits, "stochastic_convert_c1", f"stochastic-convert of {operand} cannot give {given}")
     return given
 
 
@@ -279,8 +295,12 @@ def _infer_same(view: OpView) -> Shape:
 def _infer_map_dims(view: OpView) -> Shape:
     (operand,) = view.operands
     require(operand.dtype.is_float, "reduce_precision_i1", "reduce-precision takes floats")
-    require(view.attributes.exponent_bits >= 1, "reduce_precision_c2", "exponent_bits < 1")
-    require(view.attributes.mantissa_bits >= 0, "reduce_precision_c3", "mantissa_bits < 0")
+    require(
+        view.attributes.exponent_bits >= 1, "reduce_precision_c2", "exponent_bits is less than 1"
+    )
+    require(
+        view.attributes.mantissa_bits >= 0, "reduce_precision_c3", "mantissa_bits is less than 0"
+    )
     return operand
 
 

@@ -161,6 +161,26 @@ def _unique(dimensions: tuple[int, ...]) -> bool:
     return len(set(dimensions)) == len(dimensions)
 
 
+_INDEX_MAP_FAULTS = {
+    "rank": "window, inserted and batching dimensions are not all dimensions of the operand",
+    "vector": "index_vector_dim is out of range",
+    "window": "window dimensions are not in ascending order",
+    "window_range": "a window dimension is out of range",
+    "inserted_unique": "a dimension is inserted or batching twice",
+    "inserted_sorted": "collapsed or inserted dimensions are not in ascending order",
+    "inserted_range": "a collapsed or inserted dimension is out of range",
+    "batching_sorted": "batching dimensions of the operand are not in ascending order",
+    "batching_range": "a batching dimension of the operand is out of range",
+    "indices_unique": "a batching dimension of the indices is named twice",
+    "indices_range": "a batching dimension of the indices is out of range",
+    "indices_vector": "index_vector_dim is a batching dimension of the indices",
+    "batching_count": "operand and indices have different numbers of batching dimensions",
+    "map_unique": "a dimension of the operand is indexed twice",
+    "map_range": "an indexed dimension of the operand is out of range",
+}
+"""What is wrong with dimension numbers, by the name of the fact that does not hold."""
+
+
 def _check_map(
     labels: dict[str, str], numbers: IndexMap, operand: Shape, indices: Shape, windowed_rank: int
 ) -> None:
@@ -190,15 +210,17 @@ def _check_map(
     }
     for name, holds in facts.items():
         if not holds:
-            message = f"dimension numbers {numbers} of {operand} and {indices}"
+            message = f"{_INDEX_MAP_FAULTS[name]}; the operand is {operand}, the indices {indices}"
             require(False, labels[name], message)
     components = indices.dims[vector] if vector < indices.rank else 1
     if components != len(numbers.index_to_operand):
-        message = f"{len(numbers.index_to_operand)} mapped dimensions for vectors of {components}"
+        message = (
+            f"{len(numbers.index_to_operand)} mapped dimensions, but index vectors of {components}"
+        )
         require(False, labels["map_size"], message)
     for one, other in zip(batching, along, strict=True):
         if operand.dims[one] != indices.dims[other]:
-            message = f"batching dimension {one} of {operand} and {other} of {indices}"
+            message = f"batching dimensions {one} of {operand} and {other} of {indices} differ"
             require(False, labels["batching_sizes"], message)
 
 
@@ -221,21 +243,21 @@ def _infer_gather(view: OpView) -> Shape:
     operand, indices = view.operands
     given = view.as_(GatherAttributes)
     numbers = given.index_map
-    require(indices.dtype.is_integer, "gather_i2", f"gather indices are {indices}")
+    require(indices.dtype.is_integer, "gather_i2", f"gather indices are integers, not {indices}")
     vectors = 1 if numbers.index_vector_dim < indices.rank else 0
     result_rank = indices.rank - vectors + len(given.offset_dims)
     _check_map(_GATHER, numbers, operand, indices, result_rank)
     sizes = given.slice_sizes
-    require(len(sizes) == operand.rank, "gather_c20", f"slice sizes {sizes} of {operand}")
+    require(len(sizes) == operand.rank, "gather_c20", f"slice sizes {sizes} do not fit {operand}")
     for dim, (size, whole) in enumerate(zip(sizes, operand.dims, strict=True)):
         if isinstance(size, int) and isinstance(whole, int) and not 0 <= size <= whole:
-            require(False, "gather_c21", f"slice sizes {sizes} of {operand}")
+            require(False, "gather_c21", f"slice sizes {sizes} do not fit {operand}")
         for label, ones in (
             ("gather_c9", given.collapsed_slice_dims),
             ("gather_c12", given.operand_batching_dims),
         ):
             if dim in ones and not (isinstance(size, int) and size <= 1):
-                require(False, label, f"slice size {size} of dimension {dim} that is left out")
+                require(False, label, f"dimension {dim} is left out, but its slice size is {size}")
     window = [sizes[dim] for dim in numbers.operand_window_dims(operand.rank)]
     dims = _combine(given.offset_dims, _batch_sizes(numbers, indices), window)
     return operand.with_dims(dims)
@@ -243,20 +265,30 @@ def _infer_gather(view: OpView) -> Shape:
 
 def _infer_scatter(view: OpView) -> Shape:
     count = len(view.operands) // 2
-    require(len(view.operands) == 2 * count + 1, "scatter_c5", "scatter: inputs, indices, updates")
+    require(
+        len(view.operands) == 2 * count + 1,
+        "scatter_c5",
+        "scatter takes inputs, indices, and an update for each input",
+    )
     inputs, indices = view.operands[:count], view.operands[count]
     updates = view.operands[count + 1 :]
     given = view.as_(ScatterAttributes)
     numbers = given.index_map
     first, update = inputs[0], updates[0]
-    require(indices.dtype.is_integer, "scatter_i2", f"scatter indices are {indices}")
+    require(indices.dtype.is_integer, "scatter_i2", f"scatter indices are integers, not {indices}")
     for one, its_update in zip(inputs, updates, strict=True):
         if one.dims != first.dims:
-            require(False, "scatter_c1", f"scatter into {first} and {one}")
+            require(
+                False, "scatter_c1", f"scatter takes inputs of one shape, got {first} and {one}"
+            )
         if its_update.dims != update.dims:
-            require(False, "scatter_c3", f"updates {update}, {its_update}")
+            require(
+                False,
+                "scatter_c3",
+                f"scatter takes updates of one shape, got {update} and {its_update}",
+            )
         if its_update.dtype is not one.dtype:
-            require(False, "scatter_c6", f"update {its_update} of {one}")
+            require(False, "scatter_c6", f"update {its_update} has another element type than {one}")
     _check_map(_SCATTER, numbers, first, indices, update.rank)
     batch = _batch_sizes(numbers, indices)
     window = [update.dims[dim] for dim in given.update_window_dims]
@@ -266,7 +298,7 @@ def _infer_scatter(view: OpView) -> Shape:
     for dim, size in zip(numbers.operand_window_dims(first.rank), window, strict=True):
         whole = first.dims[dim]
         if isinstance(size, int) and isinstance(whole, int):
-            require(size <= whole, "scatter_c4", f"window of {update} exceeds {first}")
+            require(size <= whole, "scatter_c4", f"the window of update {update} exceeds {first}")
     elements = [one.dtype for one in inputs]
     require_region("scatter_c23", given.to_apply, elements * 2, elements)
     return inputs[0] if count == 1 else Shape.tuple(inputs)
@@ -276,10 +308,16 @@ def _infer_sort(view: OpView) -> Shape:
     first = view.operands[0]
     require(len(view.attributes.dimensions) == 1, "sort_c4", "sort takes one dimension number")
     require(
-        _within(view.attributes.dimensions, first.rank), "sort_c4", f"sort dimension of {first}"
+        _within(view.attributes.dimensions, first.rank),
+        "sort_c4",
+        f"{first} does not have the dimension that sort names",
     )
     for other in view.operands:
-        require(other.dims == first.dims, "sort_c3", f"sort of {first} and {other}")
+        require(
+            other.dims == first.dims,
+            "sort_c3",
+            f"sort takes operands of one shape, got {first} and {other}",
+        )
     pairs = [other.dtype for other in view.operands for _ in range(2)]
     require_region("sort_c5", view.attributes.to_apply, pairs, (PRED,))
     return first if len(view.operands) == 1 else Shape.tuple(view.operands)
@@ -287,10 +325,16 @@ def _infer_sort(view: OpView) -> Shape:
 
 def _infer_topk(view: OpView) -> Shape:
     (operand,) = view.operands
-    require(operand.rank >= 1, "topk_c1", f"topk of {operand}")
-    require(not operand.dtype.is_complex, "topk_i1", f"topk of {operand}: they have no order")
+    require(operand.rank >= 1, "topk_c1", f"topk takes rows, not {operand}")
+    require(
+        not operand.dtype.is_complex, "topk_i1", f"topk takes elements with an order, not {operand}"
+    )
     k, last = view.attributes.k, operand.dims[-1]
-    require(k >= 0 and (isinstance(last, Dim) or k <= last), "topk_c2", f"topk {k} of {operand}")
+    require(
+        k >= 0 and (isinstance(last, Dim) or k <= last),
+        "topk_c2",
+        f"topk cannot take {k} elements of each row of {operand}",
+    )
     values = operand.with_dims((*operand.dims[:-1], k))
     return Shape.tuple((values, values.with_dtype(S32)))
 

@@ -73,7 +73,9 @@ def _householder_product(view: OpView, given: Shape) -> None:
     count = factors.dims[-1] if factors.rank else 0
     few = isinstance(count, Dim) or isinstance(a.dims[-1], Dim) or count <= a.dims[-1]
     if not fits or not few:
-        require(False, "householder_product_i2", f"factors {factors} of vectors in {a}")
+        require(
+            False, "householder_product_i2", f"the factors {factors} do not fit the vectors of {a}"
+        )
     _require_result(view, "householder_product", given, a)
 
 
@@ -96,7 +98,7 @@ def _lu(view: OpView, given: Shape) -> None:
 def _topk(view: OpView, given: Shape) -> None:
     (values,) = _operands(view, "top_k", 1)
     if not values.rank or values.dtype.is_complex:
-        require(False, "top_k_i1", f"TopK of {values}")
+        require(False, "top_k_i1", f"TopK takes rows of numbers, not {values}")
     parts = given.elements
     fits = (
         len(parts) == 2
@@ -119,7 +121,7 @@ def _approximate_topk(view: OpView, given: Shape) -> None:
     values, starts = operands[:count], operands[count:]
     for value, start in zip(values, starts, strict=True):
         if value.dims != values[0].dims or start.dims or start.dtype is not value.dtype:
-            require(False, "approx_top_k_i1", f"ApproxTopK of {value} from {start}")
+            require(False, "approx_top_k_i1", f"ApproxTopK of {value} cannot start from {start}")
     called = view.attributes.called_computations
     takes = [parameter.shape for parameter in called[0].parameters] if len(called) == 1 else []
     pairs = [Shape.array(value.dtype, ()) for value in values for _ in range(2)]
@@ -162,7 +164,9 @@ def _require_bound(
     )
     require(fits, f"{name}_c1", f"{target} of {array} does not give {result}")
     counted = len(sizes) == array.rank and all(one.is_scalar and one.dtype is S32 for one in sizes)
-    require(counted, f"{name}_c2", f"{target} of {array} has an s32 size of each dimension")
+    require(
+        counted, f"{name}_c2", f"{target} of {array} takes or gives an s32 size for each dimension"
+    )
 
 
 def _size(view: OpView, given: Shape) -> None:

@@ -38,8 +38,12 @@ class TriangularSolveAttributes:
 
 def _require_matrices(operand: Shape, labels: tuple[str, str, str]) -> None:
     element = operand.dtype
-    require(element.is_float or element.is_complex, labels[0], f"matrices of {element.name}")
-    require(operand.rank >= 2, labels[1], f"{operand} holds no matrices")
+    require(
+        element.is_float or element.is_complex,
+        labels[0],
+        f"the elements of the matrices are {element.name}, not floats or complex numbers",
+    )
+    require(operand.rank >= 2, labels[1], f"{operand} has no matrices: its rank is below 2")
     square = operand.dims[-1] == operand.dims[-2]
     require(square, labels[2], f"the matrices of {operand} are not square")
 

@@ -37,7 +37,9 @@ def _require_features(view: OpView, vectors: tuple[Shape, ...], labels: str) -> 
     operand = view.operands[0]
     label = label_prefix(view.opcode)
     dim: int = view.attributes.feature_index
-    require(0 <= dim < operand.rank, f"{label}_c1", f"feature_index {dim} of {operand}")
+    require(
+        0 <= dim < operand.rank, f"{label}_c1", f"feature_index {dim} is no dimension of {operand}"
+    )
     require(operand.dtype.is_float, f"{label}_i1", f"{view.opcode} takes floats, not {operand}")
     features = (operand.dims[dim],)
     for vector, number in zip(vectors, labels, strict=True):
@@ -62,7 +64,11 @@ def _infer_inference(view: OpView) -> Shape:
 def _infer_grad(view: OpView) -> Shape:
     operand, scale, mean, variance, gradient = view.operands
     vector = _require_features(view, (scale, mean, variance), "544")
-    require(operand.compatible(gradient), "batch_norm_grad_c3", f"gradient {gradient} of {operand}")
+    require(
+        operand.compatible(gradient),
+        "batch_norm_grad_c3",
+        f"gradient {gradient} does not have the shape of {operand}",
+    )
     return Shape.tuple((operand, vector, vector))
 
 

@@ -65,7 +65,7 @@ def _infer_rng_bit_generator(view: OpView) -> Shape:
     require(
         state.bytes in sizes[algorithm],
         "rng_bit_generator_c2",
-        f"{algorithm} takes no state {state}",
+        f"{algorithm} does not take a state {state}",
     )
     return given
 
@@ -76,13 +76,17 @@ def _infer_rng(view: OpView) -> Shape:
     kind = view.attributes.distribution
     require(kind in DISTRIBUTIONS, "rng_i4", f"distribution {kind} is not known")
     for operand in (first, second):
-        require(operand.is_scalar, "rng_i1", f"rng {given} of {operand}")
-        require(operand.dtype is given.dtype, "rng_c1", f"rng {given} of {operand}")
+        require(operand.is_scalar, "rng_i1", f"the parameters of rng are scalars, not {operand}")
+        require(
+            operand.dtype is given.dtype,
+            "rng_c1",
+            f"rng of parameters {operand} cannot give {given}",
+        )
     require(not given.dtype.is_complex, "rng_i2", f"rng does not give {given}")
     for operand in sizes:
         # XLA does not read it: its own tests give other sizes.
         fits = operand.rank == 1
-        require(fits, "rng_c3", f"rng {given} of sizes {operand}")
+        require(fits, "rng_c3", f"rng of sizes {operand} cannot give {given}")
     normal = kind == "rng_normal"
     require(not normal or given.dtype.is_float, "rng_c2", f"rng_normal does not give {given}")
     return given

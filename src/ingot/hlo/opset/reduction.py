@@ -52,17 +52,23 @@ class SelectAndScatterAttributes:
 
 def _infer_reduce(view: OpView) -> Shape:
     count = len(view.operands) // 2
-    require(len(view.operands) == 2 * count and count > 0, "reduce_c3", "reduce takes pairs")
+    require(
+        len(view.operands) == 2 * count and count > 0,
+        "reduce_c3",
+        "reduce takes as many initial values as inputs",
+    )
     inputs, starts = view.operands[:count], view.operands[count:]
     first = inputs[0]
     dimensions = view.attributes.dimensions
     require(len(set(dimensions)) == len(dimensions), "reduce_c5", "dimension numbers repeat")
     if not all(0 <= dim < first.rank for dim in dimensions):
-        require(False, "reduce_c4", f"dimensions {dimensions} of {first}")
+        require(False, "reduce_c4", f"{first} does not have all of the dimensions {dimensions}")
     kept = tuple(size for dim, size in enumerate(first.dims) if dim not in dimensions)
     for given in inputs:
         if given.dims != first.dims:
-            require(False, "reduce_c1", f"reduce of {first} and {given}")
+            require(
+                False, "reduce_c1", f"reduce takes inputs of one shape, got {first} and {given}"
+            )
     reducer: Computation = view.attributes.to_apply
     require_reducer("reduce_c6", reducer, inputs, starts, "reduce_c2")
     shapes = tuple(given.with_dims(kept) for given in inputs)
@@ -75,13 +81,25 @@ def _counts(window: Window, shape: Shape) -> tuple[int | Dim, ...]:
 
 def _infer_reduce_window(view: OpView) -> Shape:
     count = len(view.operands) // 2
-    require(len(view.operands) == 2 * count and count > 0, "reduce_window_c1", "pairs of operands")
+    require(
+        len(view.operands) == 2 * count and count > 0,
+        "reduce_window_c1",
+        "reduce-window takes as many initial values as inputs",
+    )
     inputs, starts = view.operands[:count], view.operands[count:]
     first, window = inputs[0], view.attributes.window
-    require(len(window) == first.rank, "reduce_window_c4", f"window of {first}")
+    require(
+        len(window) == first.rank,
+        "reduce_window_c4",
+        f"a window of {len(window)} dimensions does not fit {first}",
+    )
     require_window("reduce_window", window, ("c5", "c7", "c9", "c11"))
     for given in inputs:
-        require(given.dims == first.dims, "reduce_window_c2", f"windows of {first} and {given}")
+        require(
+            given.dims == first.dims,
+            "reduce_window_c2",
+            f"reduce-window takes inputs of one shape, got {first} and {given}",
+        )
     reducer: Computation = view.attributes.to_apply
     require_reducer("reduce_window_c13", reducer, inputs, starts, "reduce_window_c3")
     dims = _counts(window, first)
@@ -92,13 +110,19 @@ def _infer_reduce_window(view: OpView) -> Shape:
 def _infer_select_and_scatter(view: OpView) -> Shape:
     operand, source, start = view.operands
     window = view.attributes.window
-    require(len(window) == operand.rank, "select_and_scatter_c4", f"of {operand}")
+    require(
+        len(window) == operand.rank, "select_and_scatter_c4", f"the window does not fit {operand}"
+    )
     require_window("select_and_scatter", window, ("c5", "c7", "dilation", "dilation"))
-    message = f"source {source} of windows of {operand}"
+    message = f"source {source} does not have an element for each window of {operand}"
     require(source.dtype is operand.dtype, "select_and_scatter_c1", message)
     require(source.dims == _counts(window, operand), "select_and_scatter_c2", message)
     fits = start.is_scalar and start.dtype is operand.dtype
-    require(fits, "select_and_scatter_c3", f"initial value {start} of {operand}")
+    require(
+        fits,
+        "select_and_scatter_c3",
+        f"initial value {start} is not a scalar of the type of {operand}",
+    )
     pair = (operand.dtype, operand.dtype)
     require_region("select_and_scatter_c9", view.attributes.select, pair, (PRED,))
     require_region("select_and_scatter_c10", view.attributes.scatter, pair, (operand.dtype,))
@@ -108,7 +132,11 @@ def _infer_select_and_scatter(view: OpView) -> Shape:
 def _infer_map(view: OpView) -> Shape:
     mapped: Computation = view.attributes.to_apply
     for given in view.operands:
-        require(given.dims == view.operands[0].dims, "map_c1", f"map of {given}")
+        require(
+            given.dims == view.operands[0].dims,
+            "map_c1",
+            f"map takes operands of one shape, got {view.operands[0]} and {given}",
+        )
     result = mapped.root.shape
     require(result.is_scalar, "map_c4", f"computation {mapped.name} gives {result}, not a scalar")
     require_region("map_c4", mapped, [given.dtype for given in view.operands], (result.dtype,))

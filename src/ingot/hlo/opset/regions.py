@@ -39,7 +39,7 @@ def require_reducer(
     """Require scalar initial values of the inputs' types (`init`), and a computation on both."""
     for given, start in zip(inputs, starts, strict=True):
         if start.dims or start.dtype is not given.dtype:
-            require(False, init, f"initial value {start} of {given}")
+            require(False, init, f"initial value {start} does not have the type of {given}")
     elements = [given.dtype for given in inputs]
     require_region(label, region, elements * 2, elements)
 

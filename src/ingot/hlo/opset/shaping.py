@@ -66,7 +66,7 @@ def _infer_broadcast(view: OpView) -> Shape:
     attributes = view.as_(DimensionsAttributes)
     dimensions = attributes.dimensions
     if operand.dtype is not given.dtype:
-        require(False, "broadcast_in_dim_c1", f"broadcast of {operand} to {given}")
+        require(False, "broadcast_in_dim_c1", f"broadcast of {operand} cannot give {given}")
     require(
         len(dimensions) == operand.rank,
         "broadcast_in_dim_c2",
@@ -77,7 +77,7 @@ def _infer_broadcast(view: OpView) -> Shape:
     )
     for size, dimension in zip(operand.dims, dimensions, strict=True):
         if not 0 <= dimension < given.rank:
-            require(False, "broadcast_in_dim_c3", f"dimension {dimension} of {given}")
+            require(False, "broadcast_in_dim_c3", f"{given} has no dimension {dimension}")
         if size != given.dims[dimension]:
             message = (
                 f"broadcast of {operand} to {given}: size {size} is not {given.dims[dimension]}"
@@ -89,7 +89,7 @@ def _infer_broadcast(view: OpView) -> Shape:
 def _infer_reshape(view: OpView) -> Shape:
     given = view.given()
     (operand,) = view.operands
-    require(operand.dtype is given.dtype, "reshape_c1", f"reshape of {operand} to {given}")
+    require(operand.dtype is given.dtype, "reshape_c1", f"reshape of {operand} cannot give {given}")
     require(
         operand.size == given.size,
         "reshape_c2",
@@ -103,7 +103,7 @@ def _infer_bitcast(view: OpView) -> Shape:
     (operand,) = view.operands
     # Narrow integers are packed in XLA's memory and one byte each in Ingot's.
     same = operand.bytes == given.bytes or operand.packed_bits == given.packed_bits
-    require(given.is_array and same, "bitcast_c1", f"bitcast of {operand} to {given}")
+    require(given.is_array and same, "bitcast_c1", f"bitcast of {operand} cannot give {given}")
     return given
 
 
@@ -112,7 +112,9 @@ def _infer_bitcast_convert(view: OpView) -> Shape:
     (operand,) = view.operands
     before, after = operand.dtype.bits, given.dtype.bits
     dims = given.dims
-    require(given.is_array, "bitcast_convert_o1", f"bitcast-convert of {operand} to {given}")
+    require(
+        given.is_array, "bitcast_convert_o1", f"bitcast-convert of {operand} cannot give {given}"
+    )
     require(
         operand.dtype.is_complex == given.dtype.is_complex,
         "bitcast_convert_c2",
@@ -124,12 +126,16 @@ def _infer_bitcast_convert(view: OpView) -> Shape:
         require(
             bool(operand.dims) and operand.dims[-1] == after // before,
             "bitcast_convert_c1",
-            f"bitcast-convert of {operand} to {given}",
+            f"bitcast-convert of {operand} cannot give {given}",
         )
         dims = operand.dims[:-1]
     else:
         dims = operand.dims
-    require(dims == given.dims, "bitcast_convert_c1", f"bitcast-convert of {operand} to {given}")
+    require(
+        dims == given.dims,
+        "bitcast_convert_c1",
+        f"bitcast-convert of {operand} cannot give {given}",
+    )
     return given
 
 
@@ -150,7 +156,9 @@ def _infer_reverse(view: OpView) -> Shape:
     dimensions = view.attributes.dimensions
     require(len(set(dimensions)) == len(dimensions), "reverse_c2", "dimension numbers repeat")
     require(
-        all(0 <= p < operand.rank for p in dimensions), "reverse_c3", f"{dimensions} of {operand}"
+        all(0 <= p < operand.rank for p in dimensions),
+        "reverse_c3",
+        f"{operand} does not have all of the dimensions {dimensions}",
     )
     return operand
 
@@ -158,13 +166,19 @@ def _infer_reverse(view: OpView) -> Shape:
 def _infer_slice(view: OpView) -> Shape:
     (operand,) = view.operands
     bounds = view.attributes.slice
-    require(len(bounds) == operand.rank, "slice_c2", f"slice {bounds} of {operand}")
+    require(
+        len(bounds) == operand.rank,
+        "slice_c2",
+        f"slice needs bounds for each dimension of {operand}, got {bounds}",
+    )
     dims: list[int | Dim] = []
     for (start, limit, stride), size in zip(bounds, operand.dims, strict=True):
         if isinstance(start, int) and isinstance(limit, int):
             fits = 0 <= start <= limit and (isinstance(size, Dim) or limit <= size)
-            require(fits, "slice_c3", f"slice [{start}:{limit}] of size {size} in {operand}")
-        require(stride > 0, "slice_c4", f"slice stride {stride}")
+            require(
+                fits, "slice_c3", f"slice [{start}:{limit}] exceeds the size {size} in {operand}"
+            )
+        require(stride > 0, "slice_c4", f"slice stride is {stride}, not 1 or more")
         dims.append(dim.ceil_div(limit - start, stride))
     return operand.with_dims(tuple(dims))
 
@@ -172,17 +186,23 @@ def _infer_slice(view: OpView) -> Shape:
 def _infer_pad(view: OpView) -> Shape:
     operand, value = view.operands
     padding = view.attributes.padding
-    require(len(padding) == operand.rank, "pad_c2", f"padding {padding} of {operand}")
-    message = f"padding value {value} of {operand}"
+    require(
+        len(padding) == operand.rank,
+        "pad_c2",
+        f"pad needs padding for each dimension of {operand}, got {padding}",
+    )
+    message = f"the padding value is a scalar of the type of {operand}, not {value}"
     require(value.is_scalar, "pad_i2", message)
     require(value.dtype is operand.dtype, "pad_c1", message)
     dims: list[int | Dim] = []
     for (low, high, interior), size in zip(padding, operand.dims, strict=True):
-        require(interior >= 0, "pad_c3", f"interior padding {interior}")
+        require(interior >= 0, "pad_c3", f"interior padding is {interior}, not 0 or more")
         spread = size + dim.maximum(size - 1, 0) * interior if interior else size
         total = spread + low + high
         require(
-            not isinstance(total, int) or total >= 0, "pad_c4", f"padding {padding} of {operand}"
+            not isinstance(total, int) or total >= 0,
+            "pad_c4",
+            f"padding {padding} of {operand} gives a negative size",
         )
         dims.append(total)
     return operand.with_dims(tuple(dims))
@@ -191,9 +211,9 @@ def _infer_pad(view: OpView) -> Shape:
 def _infer_concatenate(view: OpView) -> Shape:
     first = view.operands[0]
     given = view.as_(DimensionsAttributes)
-    require(len(given.dimensions) == 1, "concatenate_c4", "one dimension number")
+    require(len(given.dimensions) == 1, "concatenate_c4", "concatenate takes one dimension")
     (dimension,) = given.dimensions
-    require(0 <= dimension < first.rank, "concatenate_c4", f"dimension {dimension} of {first}")
+    require(0 <= dimension < first.rank, "concatenate_c4", f"{first} has no dimension {dimension}")
     total: int | Dim = 0
     for other in view.operands:
         same = other.rank == first.rank and all(
@@ -203,7 +223,11 @@ def _infer_concatenate(view: OpView) -> Shape:
         )
         if not same or other.dtype is not first.dtype:
             label = "concatenate_c1" if same else "concatenate_c2"
-            require(False, label, f"concatenate of {first} and {other}")
+            require(
+                False,
+                label,
+                f"{first} and {other} cannot be concatenated along dimension {dimension}",
+            )
         total = total + other.dims[dimension]
     return first.with_dim(dimension, total)
 
@@ -213,7 +237,9 @@ def _infer_iota(view: OpView) -> Shape:
     dimension = view.attributes.iota_dimension
     numeric = given.is_array and given.dtype is not PRED
     require(numeric, "iota_o1", f"iota gives numbers, not {given}")
-    require(0 <= dimension < given.rank, "iota_c1", f"iota dimension {dimension} of {given}")
+    require(
+        0 <= dimension < given.rank, "iota_c1", f"{given} has no dimension {dimension} for iota"
+    )
     return given
 
 
@@ -221,7 +247,11 @@ def _infer_dimension_size(view: OpView) -> Shape:
     (operand,) = view.operands
     dimensions = view.attributes.dimensions
     fits = len(dimensions) == 1 and 0 <= dimensions[0] < operand.rank
-    require(fits, "get_dimension_size_c1", f"dimension {dimensions} of {operand}")
+    require(
+        fits,
+        "get_dimension_size_c1",
+        f"get-dimension-size takes one dimension of {operand}, not {dimensions}",
+    )
     return Shape.array("s32", ())
 
 
@@ -244,10 +274,16 @@ def _infer_dynamic_slice(view: OpView) -> Shape:
     operand, *indices = view.operands
     _require_indices(view, tuple(indices), operand.rank)
     sizes = view.attributes.dynamic_slice_sizes
-    require(len(sizes) == operand.rank, "dynamic_slice_c2", f"sizes {sizes} of {operand}")
+    require(
+        len(sizes) == operand.rank, "dynamic_slice_c2", f"slice sizes {sizes} do not fit {operand}"
+    )
     for size, whole in zip(sizes, operand.dims, strict=True):
         if isinstance(size, int) and isinstance(whole, int):
-            require(0 <= size <= whole, "dynamic_slice_c4", f"slice size {size} of {whole}")
+            require(
+                0 <= size <= whole,
+                "dynamic_slice_c4",
+                f"slice size {size} exceeds dimension size {whole}",
+            )
     return operand.with_dims(tuple(sizes))
 
 

@@ -42,7 +42,7 @@ class MathEmitter:
         self.integer = type.with_element(I64 if double else I32)
         self.mantissa_bits = 52 if double else 23
         self.bias = 1023 if double else 127
-        # Adding this rounds to an integer, which then stands in the low bits.
+        # Adding this rounds to an integer, which is then in the low bits.
         self.magic = 6755399441055744.0 if double else 12582912.0
 
     @property

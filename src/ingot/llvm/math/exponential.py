@@ -238,7 +238,7 @@ def _tanh_f64(m: MathEmitter, a: Value, x: Value) -> Value:
     z = m.mul(r, r)
     rest = m.mul(m.mul(r, z), m.polynomial(z, rows.TANH_REDUCED_F64))
     t = m.add(high, m.fma(n, m.c(-LN2_LOW_F64 / 2), rest))
-    # The integer stands in the last bits; the bits before it are shifted out.
+    # The integer is in the last bits; the bits before it are shifted out.
     shift = m.builder.shl(m.bits(shifted), m.i(m.mantissa_bits))
     s = m.from_bits(m.builder.add(m.bits(m.c(1.0)), shift))
     less = m.fma(s, m.c(TANH_UNIT), m.c(-TANH_UNIT))

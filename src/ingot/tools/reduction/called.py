@@ -13,7 +13,7 @@ import numpy as np
 from ingot.evaluator import Value, evaluate
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.tools.reduction.cases import Case
+from ingot.tools.programs.cases import Case
 
 MOST_ITERATIONS = 1000
 """The most iterations of a loop that are examined."""

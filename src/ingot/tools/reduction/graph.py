@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ingot.tools.reduction.cases import Case
+from ingot.tools.programs.cases import Case
 from ingot.tools.reduction.cutting import cut
 from ingot.tools.reduction.simplify import simpler
 from ingot.tools.reduction.subgraph import is_free, subgraph, values_of

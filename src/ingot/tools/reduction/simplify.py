@@ -19,7 +19,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.passes.inline import inline
 from ingot.support.diagnostics import IngotError
-from ingot.tools.reduction.cases import Case
+from ingot.tools.programs.cases import Case
 from ingot.tools.reduction.subgraph import cleaned, named, results_of
 
 Edit = Callable[[Module, Instruction], Instruction]

@@ -19,7 +19,7 @@ from ingot.hlo.computation import Computation, has_side_effect
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import IngotError
-from ingot.tools.reduction.cases import Case
+from ingot.tools.programs.cases import Case
 
 GRID = ("replica_count", "num_partitions")
 """The fields of a module's header that hold for every part of it."""

@@ -23,12 +23,12 @@ from ingot.semantics.device_groups import grid_of
 from ingot.support.channel import Channel, ChannelError
 from ingot.support.diagnostics import IngotError, InternalError
 from ingot.support.worker import Worker, forked, inherited, prepare
-from ingot.tools.comparing import Bounds, Comparison, compare
-from ingot.tools.inputs import random_inputs, symbols
-from ingot.tools.literals import as_arguments
-from ingot.tools.options import DEFAULT_SIZE
-from ingot.tools.platforms import PLATFORMS
-from ingot.tools.reduction.cases import inputs_in
+from ingot.tools.programs.cases import inputs_in
+from ingot.tools.programs.comparing import Bounds, Comparison, compare
+from ingot.tools.programs.inputs import random_inputs, symbols
+from ingot.tools.programs.literals import as_arguments
+from ingot.tools.programs.options import DEFAULT_SIZE
+from ingot.tools.programs.platforms import PLATFORMS
 from ingot.tools.reduction.trials import COMPILED, CRASH, Outcome
 
 _OF_INGOT = "/ingot/"

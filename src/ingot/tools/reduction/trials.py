@@ -20,7 +20,7 @@ from typing import Self
 from ingot.support.channel import ChannelError
 from ingot.support.records import record
 from ingot.support.worker import Worker, spawned
-from ingot.tools.comparing import Bounds
+from ingot.tools.programs.comparing import Bounds
 
 WORKER = "ingot.tools.reduction.trial_worker"
 SECONDS = 60.0

@@ -7,7 +7,8 @@ pytest.importorskip("tensorflow")
 
 from tests.frontends.tensorflow.bridge.interpreter import LOG, compile_stub
 
-from ingot.frontends.tensorflow import hook, replacement
+from ingot.frontends.tensorflow import hook
+from ingot.frontends.tensorflow.functions import replacement
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
-from ingot.frontends.tensorflow.captured import FunctionRef, TensorRef
+from ingot.frontends.tensorflow.graphs.captured import FunctionRef, TensorRef
 from ingot.runtime.program import Program
 from ingot.support.diagnostics import UnsupportedError
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager.polymorphic_function import concrete_function
 
-from ingot.frontends.tensorflow import call_keys
+from ingot.frontends.tensorflow.api import call_keys
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
 T = tf.constant(X)

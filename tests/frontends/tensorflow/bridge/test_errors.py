@@ -8,8 +8,8 @@ from tensorflow.python.eager import context, execute
 from tests.frontends.tensorflow.bridge.interpreter import compile_stub
 
 from ingot.frontends.tensorflow import hook
-from ingot.frontends.tensorflow.capture import capture
-from ingot.frontends.tensorflow.launch_op import LAUNCH_OP
+from ingot.frontends.tensorflow.graphs.capture import capture
+from ingot.frontends.tensorflow.launches.launch_op import LAUNCH_OP
 
 
 def test_an_unsupported_op_names_node_and_line(compiled):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ingot.frontends.tensorflow import eager_call, native_calls
+from ingot.frontends.tensorflow.eager import eager_call, native_calls
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
 

@@ -12,7 +12,7 @@ from tensorflow.python.framework import ops
 from tests.xla_compilations import on_purpose
 
 from ingot.frontends.tensorflow import executables, hook
-from ingot.frontends.tensorflow.replacement import find_replacement, live_replacements
+from ingot.frontends.tensorflow.functions.replacement import find_replacement, live_replacements
 
 
 @pytest.fixture

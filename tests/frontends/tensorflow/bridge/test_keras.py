@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from ingot.frontends.tensorflow import hook
-from ingot.frontends.tensorflow.replacement import live_replacements
+from ingot.frontends.tensorflow.functions.replacement import live_replacements
 
 X = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
 Y = X.sum(axis=1, keepdims=True)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 import ingot
-from ingot.frontends.tensorflow.locations import Locations, library_roots
+from ingot.frontends.tensorflow.api.locations import Locations, library_roots
 
 KERAS = str(Path(sysconfig.get_path("purelib"), "keras/layers/core/dense.py"))
 COMMAND = str(Path(sysconfig.get_path("scripts"), "ingot"))

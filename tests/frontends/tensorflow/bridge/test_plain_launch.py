@@ -11,10 +11,12 @@ import ctypes
 
 import pytest
 
-from ingot.frontends.tensorflow import capi, series, variable_code
-from ingot.frontends.tensorflow.kernel_api import Status
-from ingot.frontends.tensorflow.launch_inputs import Call
-from ingot.frontends.tensorflow.launch_records import (
+from ingot.frontends.tensorflow.api import capi, series
+from ingot.frontends.tensorflow.api.kernel_api import Status
+from ingot.frontends.tensorflow.api.variable_objects import TensorBuffer, TensorObject, Variable
+from ingot.frontends.tensorflow.launches import variable_code
+from ingot.frontends.tensorflow.launches.launch_inputs import Call
+from ingot.frontends.tensorflow.launches.launch_records import (
     DONE,
     NO_VARIANT,
     Guard,
@@ -22,8 +24,7 @@ from ingot.frontends.tensorflow.launch_records import (
     VariableRow,
     Variant,
 )
-from ingot.frontends.tensorflow.launch_variants import find
-from ingot.frontends.tensorflow.variable_objects import TensorBuffer, TensorObject, Variable
+from ingot.frontends.tensorflow.launches.launch_variants import find
 from ingot.native.functions import replaced
 from ingot.native.pointers import Array, Pointer, Structs
 from ingot.native.types import i8, i64

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ingot.__main__ import EnableAfterImport
+from ingot.tools.script_runner import EnableAfterImport
 
 REPORT = """
 import sys
@@ -42,7 +42,8 @@ def test_without_tensorflow_nothing_else_is_imported(tmp_path):
     # `import ingot` itself looks at the platform and knows its version; a hook awaits TensorFlow.
     expected = (
         "['ingot.support', 'ingot.support.lazy', 'ingot.support.platforms', "
-        "'ingot.support.versions', 'ingot.support.import_hooks', 'ingot.tools']"
+        "'ingot.support.versions', 'ingot.tools', 'ingot.support.import_hooks', "
+        "'ingot.tools.script_runner']"
     )
     assert run("-m", "ingot", "program.py", cwd=tmp_path).stdout.strip() == expected
 

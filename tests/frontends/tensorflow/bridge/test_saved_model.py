@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
-from ingot.frontends.tensorflow.launch_op import LAUNCH_OP, STATEFUL_LAUNCH_OP
+from ingot.frontends.tensorflow.launches.launch_op import LAUNCH_OP, STATEFUL_LAUNCH_OP
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
 

@@ -12,10 +12,12 @@ import tensorflow as tf
 from tensorflow.python.eager.polymorphic_function import atomic_function, concrete_function
 from tensorflow.python.framework import ops
 
-from ingot.__main__ import EnableAfterImport
-from ingot.frontends.tensorflow import hook, series, variable_access
-from ingot.frontends.tensorflow.patching import Patches
+from ingot.frontends.tensorflow import hook
+from ingot.frontends.tensorflow.api import series
+from ingot.frontends.tensorflow.api.patching import Patches
+from ingot.frontends.tensorflow.graphs import variable_access
 from ingot.support.diagnostics import UnsupportedError
+from ingot.tools.script_runner import EnableAfterImport
 
 ROOT = Path(__file__).parents[4]
 

@@ -9,9 +9,10 @@ import tensorflow as tf
 from tensorflow.python.ops import resource_variable_ops
 
 from ingot.client import stored
-from ingot.frontends.tensorflow import capi, variable_test
-from ingot.frontends.tensorflow.variable_access import layout_problem
-from ingot.frontends.tensorflow.variable_test import is_available
+from ingot.frontends.tensorflow.api import capi
+from ingot.frontends.tensorflow.graphs.variable_access import layout_problem
+from ingot.frontends.tensorflow.launches import variable_test
+from ingot.frontends.tensorflow.launches.variable_test import is_available
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
 

@@ -4,8 +4,8 @@
 import pytest
 import tensorflow as tf
 
+from ingot.frontends.tensorflow.api.xla_flags import parse
 from ingot.frontends.tensorflow.clustering.clusters import Fuel, find_clusters
-from ingot.frontends.tensorflow.clustering.flags import parse
 from ingot.frontends.tensorflow.clustering.graph import Graph
 from ingot.frontends.tensorflow.clustering.liveness import Liveness
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ingot.frontends.tensorflow.clustering import flags
+from ingot.frontends.tensorflow.api import xla_flags as flags
 from ingot.frontends.tensorflow.clustering.candidates import ops_to_cluster
 from ingot.support.diagnostics import FlagError
 

@@ -13,10 +13,10 @@ import numpy as np
 import tensorflow as tf
 
 from ingot.evaluator.interpreter import evaluate
-from ingot.frontends.tensorflow.binding import LoweredFunction
-from ingot.frontends.tensorflow.capture import capture
+from ingot.frontends.tensorflow.graphs.binding import LoweredFunction
+from ingot.frontends.tensorflow.graphs.capture import capture
+from ingot.frontends.tensorflow.graphs.variables import bind
 from ingot.frontends.tensorflow.lowering import lower
-from ingot.frontends.tensorflow.variables import bind
 from ingot.hlo.verifier import verify
 
 TOLERANCES = {

@@ -7,9 +7,9 @@ import tensorflow as tf
 from tests.frontends.tensorflow.lowering.checking import SPECIAL, assert_same, check, numbers, trace
 
 import ingot.client.compilation  # noqa: F401  (registers the custom-call targets for the evaluator)
-from ingot.frontends.tensorflow.capture import capture
+from ingot.frontends.tensorflow.graphs.capture import capture
+from ingot.frontends.tensorflow.graphs.variables import bind
 from ingot.frontends.tensorflow.lowering import lower
-from ingot.frontends.tensorflow.variables import bind
 from ingot.support.diagnostics import ExecutionError, UnsupportedError
 
 RAW = tf.raw_ops

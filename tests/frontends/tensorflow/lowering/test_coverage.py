@@ -8,7 +8,7 @@ import pytest
 
 from ingot.frontends.tensorflow.lowering import coverage, rules
 from ingot.frontends.tensorflow.lowering.fold import FOLDS
-from ingot.frontends.tensorflow.op_families import FAMILIES, FAMILY_OF
+from ingot.frontends.tensorflow.partitioning.op_families import FAMILIES, FAMILY_OF
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
 from tests.frontends.tensorflow.lowering.checking import specs_of, trace
 
-from ingot.frontends.tensorflow.placement import has_kernel
+from ingot.frontends.tensorflow.partitioning.placement import has_kernel
 from ingot.support.diagnostics import ExecutionError, UnsupportedError
 
 pytest.importorskip("jaxlib.mlir.ir")

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tests.frontends.tensorflow.programs.beside import COMPILED
 
 from ingot.client.executable import Executable
-from ingot.frontends.tensorflow import dropped_launches
+from ingot.frontends.tensorflow.functions import dropped_launches
 
 X = np.arange(5, dtype=np.float32)
 MANY = 40

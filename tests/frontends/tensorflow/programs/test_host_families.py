@@ -17,7 +17,8 @@ tf = pytest.importorskip("tensorflow")
 
 from tests.frontends.tensorflow.programs.beside import COMPILED, assert_same  # noqa: E402
 
-from ingot.frontends.tensorflow import hook, host_report  # noqa: E402
+from ingot.frontends.tensorflow import hook  # noqa: E402
+from ingot.frontends.tensorflow.partitioning import host_report  # noqa: E402
 
 Program = Callable[..., Any]
 

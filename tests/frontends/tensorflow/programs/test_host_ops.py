@@ -15,7 +15,8 @@ tf = pytest.importorskip("tensorflow")
 from tests.frontends.tensorflow.programs.beside import COMPILED  # noqa: E402
 
 import ingot.tensorflow  # noqa: E402
-from ingot.frontends.tensorflow import hook, host_report  # noqa: E402
+from ingot.frontends.tensorflow import hook  # noqa: E402
+from ingot.frontends.tensorflow.partitioning import host_report  # noqa: E402
 
 Program = Callable[[Any], Any]
 
@@ -214,7 +215,7 @@ def test_gradients_with_the_tape_outside(name: str) -> None:
 
 @pytest.mark.parametrize("access", ["direct", "around"])
 def test_effects_come_in_their_order(access: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ingot.frontends.tensorflow import replacement
+    from ingot.frontends.tensorflow.functions import replacement
 
     if access == "around":
         monkeypatch.setattr(replacement, "is_available", lambda: False)
@@ -310,7 +311,7 @@ def test_each_op_is_warned_of_once(
 
 
 def test_a_function_goes_with_what_it_calls() -> None:
-    from ingot.frontends.tensorflow.modules import context
+    from ingot.frontends.tensorflow.api.modules import context
 
     function = tf.function(in_a_loop, jit_compile=True)
     function(tf.constant(numbers(3, 4)))

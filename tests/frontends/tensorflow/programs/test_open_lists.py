@@ -18,7 +18,8 @@ from tensorflow.python.ops import list_ops
 from tests.frontends.tensorflow.programs.beside import COMPILED, assert_same
 from tests.frontends.tensorflow.programs.beside import run as run_program
 
-from ingot.frontends.tensorflow import hook, host_report
+from ingot.frontends.tensorflow import hook
+from ingot.frontends.tensorflow.partitioning import host_report
 
 X = tf.constant([1.0, 2.0])
 

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from google.protobuf import text_format
 
-from ingot.frontends.tensorflow.captured import (
+from ingot.frontends.tensorflow.api.modules import function_pb2, node_def_pb2
+from ingot.frontends.tensorflow.clustering.candidates import has_pure_rule
+from ingot.frontends.tensorflow.graphs.captured import (
     Attribute,
     CapturedFunction,
     CapturedInput,
@@ -20,13 +22,11 @@ from ingot.frontends.tensorflow.captured import (
     TensorRef,
     TensorType,
 )
-from ingot.frontends.tensorflow.clustering.candidates import has_pure_rule
-from ingot.frontends.tensorflow.list_types import ListTypes
+from ingot.frontends.tensorflow.graphs.list_types import ListTypes
+from ingot.frontends.tensorflow.graphs.variables import bind
 from ingot.frontends.tensorflow.lowering import lower
-from ingot.frontends.tensorflow.modules import function_pb2, node_def_pb2
-from ingot.frontends.tensorflow.partition import cut
-from ingot.frontends.tensorflow.placement import find_refused, on_host
-from ingot.frontends.tensorflow.variables import bind
+from ingot.frontends.tensorflow.partitioning.partition import cut
+from ingot.frontends.tensorflow.partitioning.placement import find_refused, on_host
 from ingot.support.diagnostics import UnsupportedError
 
 FLOAT = TensorType("float32", (3,))

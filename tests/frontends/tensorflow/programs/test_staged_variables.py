@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.frontends.tensorflow.bridge.test_variables import buffer_of
 
 from ingot.client.staged import StagedExecutable
-from ingot.frontends.tensorflow import replacement
+from ingot.frontends.tensorflow.functions import replacement
 
 SIZE = 3000
 

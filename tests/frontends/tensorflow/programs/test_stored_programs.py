@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from ingot.client import stored
-from ingot.frontends.tensorflow import graph_digest
-from ingot.frontends.tensorflow.binding import Binding, Parameter, Result
-from ingot.frontends.tensorflow.captured import (
+from ingot.frontends.tensorflow.compiler import FunctionCompiler, compile_with_ingot
+from ingot.frontends.tensorflow.graphs import graph_digest
+from ingot.frontends.tensorflow.graphs.binding import Binding, Parameter, Result
+from ingot.frontends.tensorflow.graphs.captured import (
     CapturedFunction,
     CapturedInput,
     CapturedNode,
@@ -27,8 +28,7 @@ from ingot.frontends.tensorflow.captured import (
     TensorType,
     TypeName,
 )
-from ingot.frontends.tensorflow.compiler import FunctionCompiler, compile_with_ingot
-from ingot.frontends.tensorflow.specialisation import CallArguments
+from ingot.frontends.tensorflow.variants.specialisation import CallArguments
 from ingot.support.diagnostics import SourceLocation
 from ingot.support.records import replace
 from ingot.support.sources import sources_stamp

@@ -8,7 +8,7 @@ from tests.frontends.tensorflow.programs.beside import COMPILED
 from tests.frontends.tensorflow.programs.structural import CASES, Case
 
 import ingot.tensorflow
-from ingot.frontends.tensorflow import launch
+from ingot.frontends.tensorflow.launches import launch
 
 A = np.arange(1, 33, dtype=np.float32).reshape(16, 2)
 X = tf.constant(A)

@@ -1,32 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Auto-clustering: parts of graphs that nobody marked with `jit_compile=True`, compiled by Ingot.
 
-`flags` reads `TF_XLA_FLAGS`, `requests` knows who asks for clustering (flags, `set_jit`, sessions,
-`jit_scope`), `plugin` is the Grappler plug-in that TensorFlow gives each graph to. There `graph`
-and `liveness` describe the graph, `candidates` and `clusters` choose what is compiled together,
-`rewriting` puts a launch (and TensorFlow's own kernels beside it until it is compiled) in the
-place of each cluster, and `cluster_function` compiles it.
+`api.xla_flags` reads `TF_XLA_FLAGS`; `requests` knows who asks for clustering (flags, `set_jit`,
+sessions, `jit_scope`). `plugin` is the Grappler plug-in that TensorFlow hands each graph to. In it,
+`graph` and `liveness` describe the graph, `candidates` and `clusters` choose what is compiled
+together, and `rewriting` replaces each cluster by a launch, next to TensorFlow's own kernels, which
+run until `cluster_function` has compiled it.
 
-The other files, those that import others first:
+The other files, importers first:
 
-* `experimental_compile`: tf.xla.experimental.compile: a computation as a function that Ingot
-  compiles whole;
-* `grappler_item`: what Grappler's plug-in interface tells of a graph: fetched nodes, kept nodes,
-  shapes;
-* `keras_models`: a word for models that Keras leaves uncompiled: its `jit_compile="auto"` is False
-  without a GPU;
-* `optimizer`: what happens to a graph: clusters are found, named, given launches and written in
-  their place;
-* `xla_ops`: `Xla*` ops outside of compiled functions, whose kernels have the built-in XLA compile
-  them;
-* `background`: when a cluster is compiled: in the background, once it has run long enough to be
-  worth it;
-* `debug_graphs`: graphs before and after clustering, written under XLA's names for people and
-  TensorBoard;
-* `cycles`: a graph whose edges are contracted, and that stays free of cycles;
-* `placing`: a cluster in its graph: what goes in, what comes out, which constants it has copies of;
-* `fused_ops`: ops that Grappler's remapper fused for TensorFlow's kernels, taken apart again;
-* `old_functions`: TensorFlow 1's functions: `Defun(compiled=True)` asks to compile the calls of a
-  function;
-* `marks`: the attributes by which a node asks to be clustered, and the one of what clustering made.
+* `experimental_compile`: tf.xla.experimental.compile: compiles a computation as one function;
+* `grappler_item`: the fetched nodes, kept nodes and shapes that Grappler reports for a graph;
+* `keras_models`: a note on models that Keras leaves uncompiled (`jit_compile="auto"`, no GPU);
+* `optimizer`: the optimizer that the plug-in calls: finds clusters, names them, writes launches;
+* `xla_ops`: `Xla*` ops outside compiled functions, whose kernels call the built-in XLA;
+* `background`: compiles a cluster in the background once it has run long enough to be worth it;
+* `debug_graphs`: graphs before and after clustering, as files with XLA's names;
+* `cycles`: a graph whose edges are contracted and that stays acyclic;
+* `placing`: the inputs, outputs and copied constants of a cluster in its graph;
+* `fused_ops`: takes apart the ops that Grappler's remapper fused for TensorFlow's kernels;
+* `old_functions`: TensorFlow 1's `Defun(compiled=True)`;
+* `marks`: the node attributes that ask for clustering, and the one that marks its results.
 """

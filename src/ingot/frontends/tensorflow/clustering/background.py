@@ -3,7 +3,7 @@
 
 TensorFlow's kernels run a cluster until its program is ready. A cluster is compiled when it has
 been in use for as long as compiling it will take, as far as earlier compilations tell: so a program
-that ends early loses at most as much as it ran, and one that goes on soon runs compiled code.
+that ends early loses at most as much as it ran, and one that continues soon runs compiled code.
 
 Invariants: one thread compiles, one cluster after the other; whoever waits for a program is never
 waited for. A cluster that cannot be compiled, or that would be compiled again and again for other
@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from ingot.frontends.tensorflow.launch import Launch
-from ingot.frontends.tensorflow.specialisation import MOST_ELEMENTS, Reader, Sizes
+from ingot.frontends.tensorflow.launches.launch import Launch
+from ingot.frontends.tensorflow.variants.specialisation import MOST_ELEMENTS, Reader, Sizes
 from ingot.support.tracing import Level, log
 
 MOST_VARIANTS = 16

@@ -15,16 +15,16 @@ from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from ingot.frontends.tensorflow.capture import function_attributes
-from ingot.frontends.tensorflow.clustering.flags import VARIABLE, ClusteringFlags
+from ingot.frontends.tensorflow.api.modules import op_def_registry
+from ingot.frontends.tensorflow.api.xla_flags import VARIABLE, ClusteringFlags
 from ingot.frontends.tensorflow.clustering.fused_ops import is_fused, parts_of
 from ingot.frontends.tensorflow.clustering.graph import CONST, Graph
 from ingot.frontends.tensorflow.clustering.marks import CLUSTERED, XLA_COMPILE
 from ingot.frontends.tensorflow.clustering.old_functions import has_body
-from ingot.frontends.tensorflow.modules import op_def_registry
-from ingot.frontends.tensorflow.op_families import is_compiled
-from ingot.frontends.tensorflow.proto_values import type_name
-from ingot.frontends.tensorflow.variables import CALLS
+from ingot.frontends.tensorflow.graphs.capture import function_attributes
+from ingot.frontends.tensorflow.graphs.proto_values import type_name
+from ingot.frontends.tensorflow.graphs.variables import CALLS
+from ingot.frontends.tensorflow.partitioning.op_families import is_compiled
 from ingot.support.diagnostics import FlagError
 
 NUMBERS = frozenset(

@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ingot.frontends.tensorflow.binding import Binding, Parameter, Result
-from ingot.frontends.tensorflow.body import type_number
-from ingot.frontends.tensorflow.capture import capture
-from ingot.frontends.tensorflow.captured import CapturedFunction
+from ingot.frontends.tensorflow.api.modules import func_graph, graph_pb2, importer
 from ingot.frontends.tensorflow.clustering.candidates import called_functions
 from ingot.frontends.tensorflow.clustering.fused_ops import is_fused, parts_of
 from ingot.frontends.tensorflow.compiler import Compiler, FunctionCompiler
-from ingot.frontends.tensorflow.launch import Compiled
-from ingot.frontends.tensorflow.modules import func_graph, graph_pb2, importer
-from ingot.frontends.tensorflow.specialisation import CallArguments, Key, Sizes
+from ingot.frontends.tensorflow.graphs.binding import Binding, Parameter, Result
+from ingot.frontends.tensorflow.graphs.capture import capture
+from ingot.frontends.tensorflow.graphs.captured import CapturedFunction
+from ingot.frontends.tensorflow.launches.body import type_number
+from ingot.frontends.tensorflow.launches.launch import Compiled
+from ingot.frontends.tensorflow.variants.specialisation import CallArguments, Key, Sizes
 from ingot.support.records import record
 
 

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ingot.frontends.tensorflow.api.xla_flags import ClusteringFlags
 from ingot.frontends.tensorflow.clustering.candidates import Candidates
 from ingot.frontends.tensorflow.clustering.cycles import CycleGraph
-from ingot.frontends.tensorflow.clustering.flags import ClusteringFlags
 from ingot.frontends.tensorflow.clustering.graph import Graph
 from ingot.frontends.tensorflow.clustering.liveness import (
     MERGES,
@@ -27,7 +27,7 @@ from ingot.frontends.tensorflow.clustering.liveness import (
     Liveness,
 )
 from ingot.frontends.tensorflow.clustering.marks import XLA_COMPILE, XLA_SCOPE
-from ingot.frontends.tensorflow.placement import is_compiled_alone
+from ingot.frontends.tensorflow.partitioning.placement import is_compiled_alone
 from ingot.support.records import mutable
 
 _SHAPE_OPS = frozenset({"Shape", "ShapeN", "Rank", "Size"})

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ingot.frontends.tensorflow.api.modules import graph_pb2, text_format
 from ingot.frontends.tensorflow.clustering.graph import Graph
 from ingot.frontends.tensorflow.clustering.placing import Placed
-from ingot.frontends.tensorflow.modules import graph_pb2, text_format
 
 VARIABLE = "TF_DUMP_GRAPH_PREFIX"
 

@@ -19,7 +19,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
-from ingot.frontends.tensorflow.modules import (
+from ingot.frontends.tensorflow.api.modules import (
     attributes,
     auto_control_deps,
     concrete_function,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ingot.frontends.tensorflow.modules import node_def_pb2
+from ingot.frontends.tensorflow.api.modules import node_def_pb2
 
 
 class _Base(NamedTuple):

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ingot.frontends.tensorflow.capture import op_output_types
-from ingot.frontends.tensorflow.captured import Attribute
-from ingot.frontends.tensorflow.modules import op_def_registry
-from ingot.frontends.tensorflow.proto_values import read_attribute
+from ingot.frontends.tensorflow.api.modules import op_def_registry
+from ingot.frontends.tensorflow.graphs.capture import op_output_types
+from ingot.frontends.tensorflow.graphs.captured import Attribute
+from ingot.frontends.tensorflow.graphs.proto_values import read_attribute
 
 CONST = "Const"
 

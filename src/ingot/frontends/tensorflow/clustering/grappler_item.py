@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from ingot.frontends.tensorflow import capi
-from ingot.frontends.tensorflow.modules import op_performance_data_pb2
+from ingot.frontends.tensorflow.api import capi
+from ingot.frontends.tensorflow.api.modules import op_performance_data_pb2
 
 
 class Buffer(ctypes.Structure):

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from ingot.frontends.tensorflow.patching import Replace
+from ingot.frontends.tensorflow.api.patching import Replace
 from ingot.support.import_hooks import AfterImport
 
 _MODULE = "keras.src.trainers.trainer"

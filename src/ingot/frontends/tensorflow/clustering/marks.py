@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ingot.frontends.tensorflow.placement import is_compiled_alone
+from ingot.frontends.tensorflow.partitioning.placement import is_compiled_alone
 
 XLA_COMPILE = "_XlaCompile"
 XLA_SCOPE = "_XlaScope"

@@ -15,9 +15,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from ingot.frontends.tensorflow.api.modules import context, framework_function, gradients_util
+from ingot.frontends.tensorflow.api.patching import Replace
 from ingot.frontends.tensorflow.clustering.marks import XLA_COMPILE
-from ingot.frontends.tensorflow.modules import context, framework_function, gradients_util
-from ingot.frontends.tensorflow.patching import Replace
 
 _MARKS = ("compiled", "separate_compiled_gradients")
 _CALL = {False: "PartitionedCall", True: "StatefulPartitionedCall"}

@@ -13,12 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from ingot.frontends.tensorflow.body import type_number
+from ingot.frontends.tensorflow.api.modules import config, dtypes, graph_pb2
+from ingot.frontends.tensorflow.api.xla_flags import ClusteringFlags
 from ingot.frontends.tensorflow.clustering.background import requester_of
 from ingot.frontends.tensorflow.clustering.cluster_function import Cluster, ClusterCompiler
 from ingot.frontends.tensorflow.clustering.clusters import Fuel, find_clusters
 from ingot.frontends.tensorflow.clustering.debug_graphs import GraphWriter
-from ingot.frontends.tensorflow.clustering.flags import ClusteringFlags
 from ingot.frontends.tensorflow.clustering.graph import Graph
 from ingot.frontends.tensorflow.clustering.marks import (
     CLUSTERED,
@@ -30,9 +30,9 @@ from ingot.frontends.tensorflow.clustering.old_functions import complete
 from ingot.frontends.tensorflow.clustering.placing import Placed, place
 from ingot.frontends.tensorflow.clustering.rewriting import Rewriter
 from ingot.frontends.tensorflow.compiler import Compiler
-from ingot.frontends.tensorflow.launch import Launch
-from ingot.frontends.tensorflow.modules import config, dtypes, graph_pb2
-from ingot.frontends.tensorflow.placement import is_compiled_alone
+from ingot.frontends.tensorflow.launches.body import type_number
+from ingot.frontends.tensorflow.launches.launch import Launch
+from ingot.frontends.tensorflow.partitioning.placement import is_compiled_alone
 from ingot.support.tracing import Level, log
 
 AT_ONCE, BACKGROUND, NEVER, REQUIRED = "at_once", "background", "never", "required"

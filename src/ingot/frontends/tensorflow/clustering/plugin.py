@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from ingot.frontends.tensorflow import capi
+from ingot.frontends.tensorflow.api import capi
 from ingot.frontends.tensorflow.clustering.grappler_item import Buffer, GrapplerItem
 
 Optimize = Callable[[bytes, GrapplerItem], "bytes | None"]

@@ -23,11 +23,8 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ingot.frontends.tensorflow.clustering import flags as flags_module
-from ingot.frontends.tensorflow.clustering import keras_models, old_functions, xla_ops
-from ingot.frontends.tensorflow.clustering.marks import XLA_COMPILE, has_marks
-from ingot.frontends.tensorflow.compiler import Compiler
-from ingot.frontends.tensorflow.modules import (
+from ingot.frontends.tensorflow.api import xla_flags
+from ingot.frontends.tensorflow.api.modules import (
     config_pb2,
     context,
     graph_pb2,
@@ -38,7 +35,10 @@ from ingot.frontends.tensorflow.modules import (
     while_v2,
     xla,
 )
-from ingot.frontends.tensorflow.patching import Replace
+from ingot.frontends.tensorflow.api.patching import Replace
+from ingot.frontends.tensorflow.clustering import keras_models, old_functions, xla_ops
+from ingot.frontends.tensorflow.clustering.marks import XLA_COMPILE, has_marks
+from ingot.frontends.tensorflow.compiler import Compiler
 from ingot.support.lazy import function_at_home
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class _Clustering:
     """Clustering while Ingot is enabled."""
 
     def __init__(self, compiler: Compiler) -> None:
-        self.flags = flags_module.current()
+        self.flags = xla_flags.current()
         self._compiler = compiler
 
     def optimize(self, data: bytes, item: GrapplerItem) -> bytes | None:

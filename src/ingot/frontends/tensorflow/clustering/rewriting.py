@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ingot.frontends.tensorflow.body import type_number
+from ingot.frontends.tensorflow.api.modules import graph_pb2, node_def_pb2
 from ingot.frontends.tensorflow.clustering.graph import Graph, Tensor
 from ingot.frontends.tensorflow.clustering.marks import CLUSTERED
 from ingot.frontends.tensorflow.clustering.placing import Placed
-from ingot.frontends.tensorflow.launch import Launch
-from ingot.frontends.tensorflow.launch_op import CLUSTER_LAUNCH_OP, PROCESS_MARK, READY_OP
-from ingot.frontends.tensorflow.modules import graph_pb2, node_def_pb2
+from ingot.frontends.tensorflow.launches.body import type_number
+from ingot.frontends.tensorflow.launches.launch import Launch
+from ingot.frontends.tensorflow.launches.launch_op import CLUSTER_LAUNCH_OP, PROCESS_MARK, READY_OP
 
 
 class Rewriter:

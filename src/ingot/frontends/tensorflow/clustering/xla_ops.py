@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ingot.frontends.tensorflow.modules import (
+from ingot.frontends.tensorflow.api.modules import (
     context,
     control_flow_util,
     gen_xla_ops,
@@ -24,7 +24,7 @@ from ingot.frontends.tensorflow.modules import (
     tensorflow,
     tf2xla,
 )
-from ingot.frontends.tensorflow.patching import Replace
+from ingot.frontends.tensorflow.api.patching import Replace
 
 _PREFIX, _FALLBACK = "xla_", "_eager_fallback"
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any
 
-from ingot.frontends.tensorflow.captured import CapturedNode
+from ingot.frontends.tensorflow.graphs.captured import CapturedNode
 from ingot.frontends.tensorflow.lowering.program import Program
 from ingot.frontends.tensorflow.lowering.values import Known, Size
 from ingot.hlo import dim as dim_math

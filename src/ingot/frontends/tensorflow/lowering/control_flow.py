@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.frontends.tensorflow.captured import CapturedFunction, FunctionRef, TensorRef
+from ingot.frontends.tensorflow.graphs.captured import CapturedFunction, FunctionRef, TensorRef
 from ingot.frontends.tensorflow.lowering import graph
 from ingot.frontends.tensorflow.lowering.computed_sizes import (
     have_same_ranks,
@@ -40,7 +40,7 @@ from ingot.frontends.tensorflow.lowering.values import (
     Value,
     Variable,
 )
-from ingot.frontends.tensorflow.specialisation import COMPUTED_VALUE
+from ingot.frontends.tensorflow.variants.specialisation import COMPUTED_VALUE
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import PRED, S32
@@ -153,7 +153,7 @@ class Packing:
         return self._rebuild(frame, elements)
 
     def leave(self, frame: Frame, packed: Instruction) -> list[Value]:
-        """Unpack what a loop gives into the frame that it stands in."""
+        """Unpack what a loop gives into the frame that contains it."""
         return self._rebuild(frame, _elements(frame, packed))
 
     def _rebuild(self, frame: Frame, elements: list[Instruction]) -> list[Value]:

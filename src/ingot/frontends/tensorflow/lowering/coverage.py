@@ -11,7 +11,7 @@ import importlib
 from pathlib import Path
 
 from ingot.frontends.tensorflow.lowering.fold import FOLDS
-from ingot.frontends.tensorflow.op_families import FAMILIES, FAMILY_OF
+from ingot.frontends.tensorflow.partitioning.op_families import FAMILIES, FAMILY_OF
 
 _SENT = "TensorFlow cannot run it on a CPU: XLA:CPU says that HLO opcode `{}` is not supported."
 _FUSED = (

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ingot.frontends.tensorflow.binding import Binding, LoweredFunction, Parameter
-from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedInput, TensorType
+from ingot.frontends.tensorflow.graphs.binding import Binding, LoweredFunction, Parameter
+from ingot.frontends.tensorflow.graphs.captured import CapturedFunction, CapturedInput, TensorType
 from ingot.frontends.tensorflow.lowering import graph
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size, without_bound
 from ingot.frontends.tensorflow.lowering.constants import ValueNeededError
@@ -28,7 +28,7 @@ from ingot.frontends.tensorflow.lowering.values import (
     Variable,
     element_of,
 )
-from ingot.frontends.tensorflow.specialisation import CallArguments
+from ingot.frontends.tensorflow.variants.specialisation import CallArguments
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S64
 from ingot.hlo.instruction import Instruction
@@ -66,7 +66,7 @@ def lower(
             if not program.learned:
                 specialiser.fix(needed)
         except Exception:
-            # Where sizes are not yet one, it says nothing of the function.
+            # Where sizes are not yet one, it says nothing about the function.
             if not program.learned:
                 raise
         else:

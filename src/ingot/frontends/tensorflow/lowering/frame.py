@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode, TensorRef
+from ingot.frontends.tensorflow.graphs.captured import CapturedFunction, CapturedNode, TensorRef
 from ingot.frontends.tensorflow.lowering.program import Program
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import ElementArray, Known, Value, Variable

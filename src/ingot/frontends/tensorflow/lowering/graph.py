@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode, TensorRef
+from ingot.frontends.tensorflow.graphs.captured import CapturedFunction, CapturedNode, TensorRef
 from ingot.frontends.tensorflow.lowering import ranks, rules
 from ingot.frontends.tensorflow.lowering.computed_sizes import with_equal_sizes, with_sizes
 from ingot.frontends.tensorflow.lowering.constants import ValueNeededError, need_sizes

@@ -7,7 +7,7 @@ import numpy as np
 
 from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.building.products import conjugate
-from ingot.frontends.tensorflow.captured import TypeName
+from ingot.frontends.tensorflow.graphs.captured import TypeName
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.scatter import segments
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder

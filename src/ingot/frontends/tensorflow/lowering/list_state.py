@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ingot.frontends.tensorflow.list_rooms import grown, room_text
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, TensorList
+from ingot.frontends.tensorflow.variants.list_rooms import grown, room_text
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import S32, DType

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode, TensorRef
+from ingot.frontends.tensorflow.graphs.captured import CapturedFunction, CapturedNode, TensorRef
 from ingot.frontends.tensorflow.lowering.values import Known, Size, Value, plain_size
 from ingot.hlo import dim as dim_math
 from ingot.support.records import record

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from ingot.frontends.building.indexing import scatter_slices, take
 from ingot.frontends.building.scans import scan
-from ingot.frontends.tensorflow.list_rooms import room_text
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.frame import Frame
 from ingot.frontends.tensorflow.lowering.list_state import room_of_pieces
 from ingot.frontends.tensorflow.lowering.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes, TensorList
+from ingot.frontends.tensorflow.variants.list_rooms import room_text
 from ingot.hlo.dtype import S32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.semantics.assertions import emit_assertion

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ingot.frontends.tensorflow.captured import CapturedNode, FunctionRef, Shape, TypeName
+from ingot.frontends.tensorflow.graphs.captured import CapturedNode, FunctionRef, Shape, TypeName
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size, elements
 from ingot.frontends.tensorflow.lowering.constants import (
     UnknownValueError,
@@ -34,8 +34,8 @@ from ingot.frontends.tensorflow.lowering.values import (
     object_array,
     plain_size,
 )
-from ingot.frontends.tensorflow.op_families import reason
-from ingot.frontends.tensorflow.specialisation import COMPUTED
+from ingot.frontends.tensorflow.partitioning.op_families import reason
+from ingot.frontends.tensorflow.variants.specialisation import COMPUTED
 from ingot.hlo.dtype import DType
 from ingot.hlo.instruction import Instruction
 from ingot.support.diagnostics import UnsupportedError

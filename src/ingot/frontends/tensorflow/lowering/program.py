@@ -12,15 +12,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import field
 
-from ingot.frontends.tensorflow.binding import Binding
-from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode
-from ingot.frontends.tensorflow.list_rooms import Rooms
+from ingot.frontends.tensorflow.graphs.binding import Binding
+from ingot.frontends.tensorflow.graphs.captured import CapturedFunction, CapturedNode
+from ingot.frontends.tensorflow.graphs.random_state import RANDOM_STATE, has_random_state
+from ingot.frontends.tensorflow.graphs.variables import EffectsAnalysis
 from ingot.frontends.tensorflow.lowering.loop_counters import LoopCounter
 from ingot.frontends.tensorflow.lowering.sizes import Equalities, SizeLearnedError
 from ingot.frontends.tensorflow.lowering.values import Known, Size, Sizes, Variable
-from ingot.frontends.tensorflow.random_state import RANDOM_STATE, has_random_state
-from ingot.frontends.tensorflow.specialisation import MOST_ELEMENTS, CallArguments
-from ingot.frontends.tensorflow.variables import EffectsAnalysis
+from ingot.frontends.tensorflow.variants.list_rooms import Rooms
+from ingot.frontends.tensorflow.variants.specialisation import MOST_ELEMENTS, CallArguments
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import S64

@@ -173,7 +173,7 @@ def moved_on(op: Op, blocks: Instruction) -> Instruction:
 
 
 def _state_of(op: Op, words: int) -> Instruction:
-    """Return the state of operand 0, a generator that holds so many words at least."""
+    """Return the state of operand 0, a generator that holds at least this many words."""
     old = read(op)
     if old.shape.rank != 1:
         raise op.mistake(

@@ -153,7 +153,7 @@ def _binomial_numbers(
 def _binomial(read: Callable[[Op, Size, Size], State], shape: int, first: int) -> Rule:
     """Take the whole result's shape, and counts and probabilities from operand `first` on.
 
-    `read` gives the state that so many numbers of so many parameters start from.
+    `read` gives the state that this many numbers of this many parameters start from.
     """
 
     def rule(op: Op) -> Value:

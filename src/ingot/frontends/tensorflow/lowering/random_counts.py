@@ -28,7 +28,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
 FEW = 10.0
-"""From so many expected events on, numbers are made by rejection."""
+"""From this many expected events on, numbers are made by rejection."""
 
 Values = Sequence[Instruction]
 Attempt = Callable[[TensorBuilder, Values, Instruction, Instruction], Values]

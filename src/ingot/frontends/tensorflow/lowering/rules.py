@@ -9,9 +9,9 @@ from __future__ import annotations
 import importlib
 from functools import cache
 
-from ingot.frontends.tensorflow.captured import CapturedNode
+from ingot.frontends.tensorflow.graphs.captured import CapturedNode
 from ingot.frontends.tensorflow.lowering.op import Rule, located
-from ingot.frontends.tensorflow.op_families import FAMILY_OF, reason
+from ingot.frontends.tensorflow.partitioning.op_families import FAMILY_OF, reason
 from ingot.support.diagnostics import UnsupportedError
 
 

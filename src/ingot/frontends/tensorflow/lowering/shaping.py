@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ingot.frontends.building.indexing import rolled, rolled_by
-from ingot.frontends.tensorflow.captured import TensorRef
+from ingot.frontends.tensorflow.graphs.captured import TensorRef
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.values import (

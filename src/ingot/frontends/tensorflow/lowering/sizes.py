@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from math import gcd
 
-from ingot.frontends.tensorflow.captured import CapturedNode
+from ingot.frontends.tensorflow.graphs.captured import CapturedNode
 from ingot.frontends.tensorflow.lowering.values import Size, Sizes
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim

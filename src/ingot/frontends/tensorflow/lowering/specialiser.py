@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ingot.frontends.tensorflow.binding import Binding
-from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode
+from ingot.frontends.tensorflow.graphs.binding import Binding
+from ingot.frontends.tensorflow.graphs.captured import CapturedFunction, CapturedNode
 from ingot.frontends.tensorflow.lowering.constants import ValueNeededError
 from ingot.frontends.tensorflow.lowering.op import located
 from ingot.frontends.tensorflow.lowering.program import Program, symbol_of
 from ingot.frontends.tensorflow.lowering.sizes import Equalities, SizeLearnedError
 from ingot.frontends.tensorflow.lowering.values import Known, element_of
-from ingot.frontends.tensorflow.specialisation import CallArguments, NoArguments, Reason
+from ingot.frontends.tensorflow.variants.specialisation import CallArguments, NoArguments, Reason
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dim import Dim
 from ingot.support.diagnostics import InternalError, UnsupportedError

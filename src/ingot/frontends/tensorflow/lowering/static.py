@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ingot.frontends.tensorflow.binding import Binding
-from ingot.frontends.tensorflow.captured import CapturedFunction, CapturedNode
+from ingot.frontends.tensorflow.graphs.binding import Binding
+from ingot.frontends.tensorflow.graphs.captured import CapturedFunction, CapturedNode
 from ingot.frontends.tensorflow.lowering import rules
 from ingot.frontends.tensorflow.lowering.constants import ValueNeededError
 from ingot.frontends.tensorflow.lowering.fold import FOLDS, fold

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.building.indexing import row_at, with_row
-from ingot.frontends.tensorflow.captured import TypeName
+from ingot.frontends.tensorflow.graphs.captured import TypeName
 from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size
 from ingot.frontends.tensorflow.lowering.gather import gather
 from ingot.frontends.tensorflow.lowering.index_checks import are_below

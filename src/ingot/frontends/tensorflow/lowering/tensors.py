@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ingot.frontends.building.arrays import ArrayBuilder, SizeSource, no_symbol
+from ingot.frontends.tensorflow.api.modules import config
 from ingot.frontends.tensorflow.lowering.program import Program
 from ingot.frontends.tensorflow.lowering.sizes import SizesDifferError
 from ingot.frontends.tensorflow.lowering.values import Known, Size
-from ingot.frontends.tensorflow.modules import config
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.opdef import Trait, find
 from ingot.hlo.shape import Shape

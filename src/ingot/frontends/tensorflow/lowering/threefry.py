@@ -21,7 +21,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
 _BOUND = 2.0
-"""Truncated normal numbers are within so many deviations."""
+"""Truncated normal numbers are within this many deviations."""
 
 
 def bits(b: TensorBuilder, state: State, dims: Sizes, element: DType) -> Instruction:

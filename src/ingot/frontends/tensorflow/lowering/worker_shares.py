@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from ingot.frontends.tensorflow.modules import context
+from ingot.frontends.tensorflow.api.modules import context
 from ingot.hlo.dim import ceil_div
 
 _STARTUP = 100_000

@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from ingot.formats.hlo_proto.wire import decode
-from ingot.frontends.tensorflow.captured import PartialShape
+from ingot.frontends.tensorflow.graphs.captured import PartialShape
 from ingot.frontends.tensorflow.lowering.computed_sizes import without_bound
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.values import Value, element_of

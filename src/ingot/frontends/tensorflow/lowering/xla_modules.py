@@ -15,8 +15,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ingot.frontends.tensorflow.captured import FunctionRef
-from ingot.frontends.tensorflow.clustering import flags
+from ingot.frontends.tensorflow.api import xla_flags
+from ingot.frontends.tensorflow.graphs.captured import FunctionRef
 from ingot.frontends.tensorflow.lowering import graph
 from ingot.frontends.tensorflow.lowering.frame import Frame
 from ingot.frontends.tensorflow.lowering.op import Op, Rule
@@ -147,7 +147,7 @@ def _type_text(shape: Shape) -> str:
 
 def _disabled_checks(op: Op) -> frozenset[str]:
     here = map(str, op.attribute("disabled_checks", ()) or ())
-    return frozenset([*here, *flags.current().call_module_disabled_checks])
+    return frozenset([*here, *xla_flags.current().call_module_disabled_checks])
 
 
 def _computations(program: Exported) -> list[Computation]:

@@ -7,7 +7,7 @@ Source: TensorFlow's `compiler/tf2xla/kernels/xla_dot_op.cc`, `xla_conv_op.cc`.
 from __future__ import annotations
 
 from ingot.formats.hlo_proto.structures import read_labels, read_precision
-from ingot.frontends.tensorflow.captured import TypeName
+from ingot.frontends.tensorflow.graphs.captured import TypeName
 from ingot.frontends.tensorflow.lowering.linalg import RULES as LINALG
 from ingot.frontends.tensorflow.lowering.matmul import RULES as MATMUL
 from ingot.frontends.tensorflow.lowering.op import Op, Rule

@@ -73,7 +73,7 @@ def _replication_backward(
 
 
 _Fold = Callable[[ArrayBuilder, Instruction, int, "tuple[Size, Size]"], Instruction]
-"""Adds the gradients before and behind an axis, so many of each, to those of its elements."""
+"""Adds the gradients of the padding before and after an axis to those of its elements."""
 
 
 def _gradient(

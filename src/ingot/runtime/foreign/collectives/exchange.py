@@ -98,7 +98,7 @@ def pass_turns_while(visit: Visit, fibers: Fibers, word: Atomic[i32], value: i32
 
 @inlined
 def is_patience_over(meeting: Rendezvous, turns: i64) -> bool:
-    """Return whether a device that has waited so many turns gives up."""
+    """Return whether a device that has waited this many turns gives up."""
     return turns > meeting.patience + _SPINS
 
 

@@ -42,7 +42,7 @@ def run_turn(argument: Pointer) -> None:
 
 @native
 def run_turns(meeting: Rendezvous, threads: i64) -> None:
-    """Run the parts of all devices on at most so many threads; their stacks are locked."""
+    """Run the parts of all devices on at most this many threads; their stacks are locked."""
     stacks = meeting.stacks
     assert stacks is not None
     stacks.function = run_turn

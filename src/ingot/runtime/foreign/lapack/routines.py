@@ -49,7 +49,7 @@ class Routine:
         is_blas: whether the function is BLAS.
         is_own: whether Ingot has code of its own for it (`vectors`): OpenBLAS gives the smallest
             exchange of rows to several threads, and waits for them where CPUs are busy.
-        one_thread: matrices of up to so many rows and columns run in one thread, as OpenBLAS's
+        one_thread: matrices of up to this many rows and columns run in one thread, as OpenBLAS's
             threads gain nothing: of 200x200 eigenvalues of Hermitian matrices take 2.62 ms in one
             and 2.66 in two, singular values 4.63 and 4.91, QR 1.25 and 1.48 (400x400: 11.9 and
             10.8, 22.6 and 20.7, 5.7 and 5.0). Where CPUs are busy they cost a hundredfold (the

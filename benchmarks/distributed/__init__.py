@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collectives, and programs divided over devices, processes and machines."""

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorFlow's own words for a check that failed while a compiled function ran.
+
+A program's messages are texts that are known when it is compiled: they have no values, and are one
+for several of the checks of TensorFlow's kernels. When an eager call fails in a program, TensorFlow
+runs the op that the message names once more, with what it needs of the function's graph, as a
+function of its own on the inputs of that call. What it says comes first, and then Ingot's message.
+
+Invariant: nothing runs again that has effects or draws random numbers. Variables are as they were
+before the call, because a program that fails changes none; `Replacement` asks for no words where
+other parts of the function may have changed some.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ingot.frontends.tensorflow.api.errors import CANNOT_COMPILE, CANNOT_RUN, without_headlines
+from ingot.frontends.tensorflow.api.modules import context, errors, execute, function_pb2
+from ingot.frontends.tensorflow.graphs.capture import function_attributes
+from ingot.frontends.tensorflow.graphs.variables import may_repeat
+from ingot.frontends.tensorflow.launches.body import DROPPED_ATTRIBUTES
+from ingot.frontends.tensorflow.partitioning.op_families import HOST_HINT
+from ingot.frontends.tensorflow.variants.specialisation import COMPUTED_VALUE
+from ingot.support.regex import regex
+
+_CHECK = "error[INGOT0505]"
+"""The code of checks at run time. A call that Ingot refuses to lower is not made again: kernels of
+TensorFlow's end the process over some operands of a wrong rank (`lowering.ranks`)."""
+_ASSERTION = regex(r"assertion failed: .*?(?=\n  op: |\n\s*\[\[|\Z)", re.DOTALL)
+_HOST_HINTS = regex(rf"\n  hint: [^\n]*{re.escape(HOST_HINT)}[^\n]*")
+_TAGS = regex(r"\s*\[Op:[^\]]*\]\Z")
+_OP = regex(r"^  op: (\w+) \(node '([^']*)'\)$", re.MULTILINE)
+_AROUND = regex(
+    r"^\d+ root error\(s\) found\.\n  \(0\) [A-Z_]+: |\{\{function_node [^}]*\}\} ?"
+    r"|\n\s*\[\[\{*node .*\Z",
+    re.DOTALL,
+)
+_numbers = itertools.count(1)
+
+
+def call_attributes(runtime: Any) -> tuple[Any, ...]:
+    """Return the attributes of a call of a function by name."""
+    options = runtime.function_call_options.as_attrs()
+    return tuple(part for item in options.items() for part in item)
+
+
+def with_words(message: str, definition: Any, inputs: Sequence[Any]) -> str:
+    """Return the message of a failed call with TensorFlow's words first.
+
+    A message that is no program's, or of which TensorFlow says nothing, stays as it is.
+
+    Args:
+        message: what the compiled program said.
+        definition: the FunctionDef of the function as it was traced.
+        inputs: the flat inputs of the call.
+    """
+    named = _OP.search(message)
+    if CANNOT_RUN not in message or _CHECK not in message or named is None:
+        return message
+    ours = _ASSERTION.search(message)
+    for check in _checks(definition, named[1], named[2]):
+        words = _AROUND.sub("", _failure(check, inputs)).strip()
+        if not words or CANNOT_RUN in words or CANNOT_COMPILE in words:
+            continue
+        if ours is None:
+            return f"{words}\n{message}"
+        theirs = _ASSERTION.search(words)
+        if theirs is not None and _is_like(theirs[0], ours[0]):
+            return f"{words}\n{message.replace(ours[0], theirs[0])}"
+    return message
+
+
+def refused_by_both(words: str, refusals: Sequence[str]) -> str:
+    """Return the message of a call that TensorFlow refuses too, whose words come first.
+
+    Args:
+        words: what TensorFlow said.
+        refusals: why Ingot did not compile the call, the last reason first.
+    """
+    # It is no help that the host may do it.
+    reasons = [_HOST_HINTS.sub("", text) for text in refusals]
+    theirs = _TAGS.sub("", _AROUND.sub("", without_headlines(words))).strip()
+    return "\n".join([theirs, *reasons])
+
+
+def _is_like(theirs: str, ours: str) -> bool:
+    """Whether the text of an assertion differs from ours in computed values only."""
+    pieces = map(re.escape, ours.split(COMPUTED_VALUE))
+    return re.fullmatch(".*".join(pieces), theirs, re.DOTALL) is not None
+
+
+def _checks(definition: Any, op: str, name: str) -> Iterator[Any]:
+    """Yield a FunctionDef for each node that is an op, or calls it, and can run again on its own.
+
+    Args:
+        definition: the FunctionDef that they are in.
+        op: the type of the op.
+        name: of its node.
+    """
+    nodes = {node.name: node for node in definition.node_def}
+    for node in nodes.values():
+        if not any(item.op == op and item.name == name for item in _inside(node)):
+            continue
+        needed = _needed(node.name, nodes)
+        if all(may_repeat(item.op) for one in needed for item in _inside(nodes[one])):
+            yield _only(definition, node, needed)
+
+
+def _needed(name: str, nodes: Mapping[str, Any]) -> dict[str, None]:
+    """Return a node and those that it needs, or waits for, of a function's nodes."""
+    found = {name: None}
+    pending = [name]
+    while pending:
+        for text in nodes[pending.pop()].input:
+            before = text.removeprefix("^").partition(":")[0]
+            if before in nodes and before not in found:
+                found[before] = None
+                pending.append(before)
+    return found
+
+
+def _inside(node: Any) -> Iterator[Any]:
+    """Yield a node, and those of the functions that it calls."""
+    runtime = context.context()
+    pending, seen = [node], set[str]()
+    while pending:
+        item = pending.pop()
+        yield item
+        for called in (named.name for named in function_attributes(item)):
+            if called not in seen and runtime.has_function(called):
+                seen.add(called)
+                pending.extend(runtime.get_function_def(called).node_def)
+
+
+def _only(definition: Any, target: Any, needed: Mapping[str, None]) -> Any:
+    """Return a FunctionDef of the same inputs that does nothing but run the node `target`."""
+    made: Any = function_pb2.FunctionDef()
+    made.signature.name = f"ingot_check_{next(_numbers)}"
+    made.signature.is_stateful = True
+    made.signature.input_arg.extend(definition.signature.input_arg)
+    made.signature.control_output.append(target.name)
+    made.control_ret[target.name] = target.name
+    for key, value in definition.attr.items():
+        if key not in DROPPED_ATTRIBUTES:
+            made.attr[key].CopyFrom(value)
+    for key, value in definition.arg_attr.items():
+        made.arg_attr[key].CopyFrom(value)
+    made.node_def.extend(node for node in definition.node_def if node.name in needed)
+    return made
+
+
+def _failure(check: Any, inputs: Sequence[Any]) -> str:
+    """Return what TensorFlow says when it runs a function; "" if the function succeeds."""
+    runtime, name = context.context(), check.signature.name
+    runtime.add_function_def(check)
+    try:
+        execute.execute(name, 0, list(inputs), call_attributes(runtime), runtime)
+    except errors.OpError as error:
+        return str(error.message)
+    finally:
+        runtime.remove_function(name)
+    return ""
