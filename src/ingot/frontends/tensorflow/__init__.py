@@ -82,6 +82,8 @@ The other files, those that import others first:
 * `proto_values`: the values in TensorFlow's protos as plain ones: attributes, shapes, element
   types;
 * `recompilations`: what the user is told when a function is compiled again;
+* `old_calls`: calls of TensorFlow 1's functions, nodes whose op is the function's name, made calls
+  by name;
 * `symbolic_gradient`: what a `SymbolicGradient` node calls: the gradient of a function, made where
   it is captured;
 * `trampolines`: functions of Python that the launch op calls, as native functions declare them;

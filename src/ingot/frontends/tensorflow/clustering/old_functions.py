@@ -16,11 +16,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ingot.frontends.tensorflow.clustering.marks import XLA_COMPILE
-from ingot.frontends.tensorflow.modules import context, framework_function, gradients_util
+from ingot.frontends.tensorflow.modules import context, framework_function, gradients_util, ops
+from ingot.frontends.tensorflow.old_calls import make_call
 from ingot.frontends.tensorflow.patching import Replace
 
 _MARKS = ("compiled", "separate_compiled_gradients")
-_CALL = {False: "PartitionedCall", True: "StatefulPartitionedCall"}
 
 _known: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
@@ -57,6 +57,10 @@ def watch(replace: Replace, expect_marks: Callable[[], None]) -> None:
         def add_to_graph(self: Any, graph: Any) -> None:
             _known[self.name] = self
             original(self, graph)
+            if ops.executing_eagerly_outside_functions():
+                # TensorFlow's runtime is told of a function where somebody reads its definition.
+                for function in (self, *self._sub_functions.values()):
+                    _ = function.definition
 
         return add_to_graph
 
@@ -89,15 +93,7 @@ def complete(graph_def: Any) -> None:
     library = {item.signature.name: item.signature for item in graph_def.library.function}
     for node in graph_def.node:
         if node.op in library and node.attr[XLA_COMPILE].b:
-            _make_call(node, library[node.op])
-
-
-def _make_call(node: Any, signature: Any) -> None:
-    node.attr["f"].func.name = node.op
-    for name, arguments in (("Tin", signature.input_arg), ("Tout", signature.output_arg)):
-        node.attr[name].list.SetInParent()
-        node.attr[name].list.type.extend(item.type for item in arguments)
-    node.op = _CALL[signature.is_stateful]
+            make_call(node, library[node.op])
 
 
 def _give_body(function: Any) -> None:
