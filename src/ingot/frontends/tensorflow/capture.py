@@ -303,8 +303,11 @@ def _gradient_of(graph: Any, primal: str) -> str:
     `Defun(grad_func=...)` names one. Graphs of sessions hold it; TensorFlow's eager runtime is not
     told of it, and differentiates the function itself.
     """
-    given = getattr(_find_function(graph, primal), "grad_func_name", None)
-    return given if given and not ops.executing_eagerly_outside_functions() else gradient_name(primal)
+    if not ops.executing_eagerly_outside_functions():
+        given = getattr(_find_function(graph, primal), "grad_func_name", None)
+        if given:
+            return given
+    return gradient_name(primal)
 
 
 def _old_call(graph: Any, name: str) -> tuple[str, dict[str, Attribute]]:

@@ -53,21 +53,24 @@ def watch(replace: Replace, expect_marks: Callable[[], None]) -> None:
 
         return run
 
-    def add(original: Any) -> Any:
-        def add_to_graph(self: Any, graph: Any) -> None:
-            _known[self.name] = self
-            original(self, graph)
-            if ops.executing_eagerly_outside_functions():
-                # TensorFlow's runtime is told of a function where somebody reads its definition.
-                for function in (self, *self._sub_functions.values()):
-                    _ = function.definition
-
-        return add_to_graph
-
     replace(framework_function, "_DefinedFunction.__init__", make)
     replace(framework_function, "_DefinedFunction.__call__", call)
-    replace(framework_function, "_DefinedFunction.add_to_graph", add)
+    replace(framework_function, "_DefinedFunction.add_to_graph", _known_from_now_on)
     replace(gradients_util, "_MaybeCompile", _by_the_call)
+
+
+def _known_from_now_on(original: Any) -> Any:
+    """Return what adds a function to a graph, and lets it be found by name."""
+
+    def add_to_graph(self: Any, graph: Any) -> None:
+        _known[self.name] = self
+        original(self, graph)
+        if ops.executing_eagerly_outside_functions():
+            # TensorFlow's runtime is told of a function where somebody reads its definition.
+            for function in (self, *self._sub_functions.values()):
+                _ = function.definition
+
+    return add_to_graph
 
 
 def _by_the_call(original: Any) -> Any:
