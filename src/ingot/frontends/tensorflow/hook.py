@@ -28,6 +28,7 @@ from ingot.frontends.tensorflow.compiler import (
 )
 from ingot.frontends.tensorflow.compiler_ir import get_compiler_ir, ir_of_concrete_function
 from ingot.frontends.tensorflow.errors import keep_own_text
+from ingot.frontends.tensorflow.failure_texts import with_words_of_calls
 from ingot.frontends.tensorflow.fast_call import FastCalls
 from ingot.frontends.tensorflow.gradients import (
     in_context,
@@ -46,6 +47,7 @@ from ingot.frontends.tensorflow.modules import (
     concrete_function,
     cond_v2,
     context,
+    errors,
     func_graph,
     gen_list_ops,
     gradients_util,
@@ -63,6 +65,7 @@ from ingot.frontends.tensorflow.replacement import (
     find_replacement,
     live_replacements,
     original_bodies,
+    original_of,
     replace_function,
     with_original_bodies,
 )
@@ -285,7 +288,14 @@ def _one_op_call(original: Any) -> Any:
     def call_flat(atomic: Any, *args: Any) -> Any:
         replacement: Replacement | None = getattr(atomic, "ingot_replacement", None)
         if replacement is None:
-            return original(atomic, *args)
+            try:
+                return original(atomic, *args)
+            except errors.OpError as error:
+                if not context.executing_eagerly():
+                    raise
+                definition = atomic.cached_definition
+                error._message = with_words_of_calls(error.message, definition, args, original_of)
+                raise
         if not context.executing_eagerly():
             replacement.settle(args)
             return original(atomic, *args)
