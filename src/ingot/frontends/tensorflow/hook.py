@@ -24,6 +24,7 @@ from ingot.frontends.tensorflow.api.modules import (
     concrete_function,
     cond_v2,
     context,
+    errors,
     func_graph,
     gen_list_ops,
     gradients_util,
@@ -44,12 +45,14 @@ from ingot.frontends.tensorflow.compiler import (
     preload,
 )
 from ingot.frontends.tensorflow.export.compiler_ir import get_compiler_ir, ir_of_concrete_function
+from ingot.frontends.tensorflow.functions.failure_texts import with_words_of_calls
 from ingot.frontends.tensorflow.functions.fast_call import FastCalls
 from ingot.frontends.tensorflow.functions.replacement import (
     Replacement,
     find_replacement,
     live_replacements,
     original_bodies,
+    original_of,
     replace_function,
     with_original_bodies,
 )
@@ -286,7 +289,14 @@ def _one_op_call(original: Any) -> Any:
     def call_flat(atomic: Any, *args: Any) -> Any:
         replacement: Replacement | None = getattr(atomic, "ingot_replacement", None)
         if replacement is None:
-            return original(atomic, *args)
+            try:
+                return original(atomic, *args)
+            except errors.OpError as error:
+                if not context.executing_eagerly():
+                    raise
+                definition = atomic.cached_definition
+                error._message = with_words_of_calls(error.message, definition, args, original_of)
+                raise
         if not context.executing_eagerly():
             replacement.settle(args)
             return original(atomic, *args)

@@ -78,6 +78,32 @@ def test_tensorflows_words_come_first(name: str) -> None:
     assert re.search(r"  op: \w+ \(node '.*'\)\n  at: .*test_failure_texts.py:\d+", own)
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_tensorflows_words_come_first_where_a_graph_calls_the_function(name: str) -> None:
+    function, arguments, words = CASES[name]
+    given = [tf.convert_to_tensor(item) for item in arguments]
+    compiled = tf.function(function, jit_compile=True)
+    v = tf.Variable(0.0)
+
+    @tf.function
+    def called(*inputs: Any) -> Any:
+        return compiled(*inputs)
+
+    @tf.function
+    def written(*inputs: Any) -> Any:
+        v.assign_add(1.0)
+        return compiled(*inputs)
+
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        called(*given)
+    first, own = caught.value.message.split("\n", 1)
+    assert first.startswith(words)
+    assert "Ingot cannot run the function" in own
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Ingot cannot run the function"):
+        written(*given)
+    assert v == 1.0
+
+
 def test_nothing_with_effects_runs_again() -> None:
     """A function that writes a variable, or draws: Ingot's words are all that there is."""
     v = tf.Variable([1.0, 2.0, 3.0])

@@ -354,6 +354,45 @@ def test_the_gradient_of_a_function_of_tensorflow_1():
     check(program)
 
 
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_the_gradient_that_a_function_of_tensorflow_1_names(is_nested):
+    """Sessions take it; TensorFlow's eager runtime is not told of it.
+
+    TensorFlow alone takes it in half of the runs where it is nested: only what is compiled counts.
+    """
+
+    @function.Defun(tf.float32, tf.float32)
+    def given(x, seed):
+        return x * seed * 10.0
+
+    @function.Defun(tf.float32, grad_func=given)
+    def cube(x):
+        return x * x * x
+
+    @function.Defun(tf.float32)
+    def twice(x):
+        return cube(x) * 2.0
+
+    called = twice if is_nested else cube
+
+    def gradient(x):
+        return tf.gradients(called(x), x)[0]
+
+    x = numbers(4)
+    found = []
+    for jit in (None, True):
+        with tf.Graph().as_default():
+            y = tf.function(gradient, jit_compile=jit)(tf.constant(x))
+            with tf.compat.v1.Session() as session:
+                found.append(session.run(y))
+    expected = x * (20.0 if is_nested else 10.0)
+    for item in found[is_nested:]:
+        np.testing.assert_allclose(item, expected, rtol=1e-6)
+    if not is_nested:
+        eager = [tf.function(gradient, jit_compile=jit)(tf.constant(x)) for jit in (None, True)]
+        np.testing.assert_allclose(eager[1], eager[0], rtol=1e-6)
+
+
 def test_functions_of_tensorflow_1_that_the_host_has_a_part_in():
     @function.Defun(tf.float32)
     def inner(x):

@@ -15,12 +15,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ingot.frontends.tensorflow.api.modules import context, framework_function, gradients_util
+from ingot.frontends.tensorflow.api.modules import context, framework_function, gradients_util, ops
 from ingot.frontends.tensorflow.api.patching import Replace
 from ingot.frontends.tensorflow.clustering.marks import XLA_COMPILE
+from ingot.frontends.tensorflow.graphs.old_calls import make_call
 
 _MARKS = ("compiled", "separate_compiled_gradients")
-_CALL = {False: "PartitionedCall", True: "StatefulPartitionedCall"}
 
 _known: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
@@ -53,17 +53,24 @@ def watch(replace: Replace, expect_marks: Callable[[], None]) -> None:
 
         return run
 
-    def add(original: Any) -> Any:
-        def add_to_graph(self: Any, graph: Any) -> None:
-            _known[self.name] = self
-            original(self, graph)
-
-        return add_to_graph
-
     replace(framework_function, "_DefinedFunction.__init__", make)
     replace(framework_function, "_DefinedFunction.__call__", call)
-    replace(framework_function, "_DefinedFunction.add_to_graph", add)
+    replace(framework_function, "_DefinedFunction.add_to_graph", _known_from_now_on)
     replace(gradients_util, "_MaybeCompile", _by_the_call)
+
+
+def _known_from_now_on(original: Any) -> Any:
+    """Return what adds a function to a graph, and lets it be found by name."""
+
+    def add_to_graph(self: Any, graph: Any) -> None:
+        _known[self.name] = self
+        original(self, graph)
+        if ops.executing_eagerly_outside_functions():
+            # TensorFlow's runtime is told of a function where somebody reads its definition.
+            for function in (self, *self._sub_functions.values()):
+                _ = function.definition
+
+    return add_to_graph
 
 
 def _by_the_call(original: Any) -> Any:
@@ -89,15 +96,7 @@ def complete(graph_def: Any) -> None:
     library = {item.signature.name: item.signature for item in graph_def.library.function}
     for node in graph_def.node:
         if node.op in library and node.attr[XLA_COMPILE].b:
-            _make_call(node, library[node.op])
-
-
-def _make_call(node: Any, signature: Any) -> None:
-    node.attr["f"].func.name = node.op
-    for name, arguments in (("Tin", signature.input_arg), ("Tout", signature.output_arg)):
-        node.attr[name].list.SetInParent()
-        node.attr[name].list.type.extend(item.type for item in arguments)
-    node.op = _CALL[signature.is_stateful]
+            make_call(node, library[node.op])
 
 
 def _give_body(function: Any) -> None:

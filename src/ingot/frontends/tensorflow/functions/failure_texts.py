@@ -5,24 +5,30 @@ A program's messages are texts that are known when it is compiled: they have no 
 for several of the checks of TensorFlow's kernels. When an eager call fails in a program, TensorFlow
 runs the op that the message names once more, with what it needs of the function's graph, as a
 function of its own on the inputs of that call. What it says comes first, and then Ingot's message.
+The function may be one that is not compiled and calls one that is.
 
 Invariant: nothing runs again that has effects or draws random numbers. Variables are as they were
-before the call, because a program that fails changes none; `Replacement` asks for no words where
-other parts of the function may have changed some.
+before the call, because a program that fails changes none; `Replacement` and `with_words_of_calls`
+ask for no words where other parts of the function may have changed some.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ingot.frontends.tensorflow.api.errors import CANNOT_COMPILE, CANNOT_RUN, without_headlines
 from ingot.frontends.tensorflow.api.modules import context, errors, execute, function_pb2
-from ingot.frontends.tensorflow.graphs.capture import function_attributes
+from ingot.frontends.tensorflow.graphs.capture import (
+    function_attributes,
+    op_output_names,
+    op_output_types,
+)
+from ingot.frontends.tensorflow.graphs.proto_values import read_attribute
 from ingot.frontends.tensorflow.graphs.variables import may_repeat
-from ingot.frontends.tensorflow.launches.body import DROPPED_ATTRIBUTES
+from ingot.frontends.tensorflow.launches.body import DROPPED_ATTRIBUTES, type_number
 from ingot.frontends.tensorflow.partitioning.op_families import HOST_HINT
 from ingot.frontends.tensorflow.variants.specialisation import COMPUTED_VALUE
 from ingot.support.regex import regex
@@ -36,10 +42,13 @@ _TAGS = regex(r"\s*\[Op:[^\]]*\]\Z")
 _OP = regex(r"^  op: (\w+) \(node '([^']*)'\)$", re.MULTILINE)
 _AROUND = regex(
     r"^\d+ root error\(s\) found\.\n  \(0\) [A-Z_]+: |\{\{function_node [^}]*\}\} ?"
-    r"|\n\s*\[\[\{*node .*\Z",
+    r"|\n\s*\[\[\{*(?:function_)?node .*\Z",
     re.DOTALL,
 )
 _numbers = itertools.count(1)
+
+Originals = Callable[[str], Any]
+"""From a function's name to its FunctionDef as it was traced; None for one that is not compiled."""
 
 
 def call_attributes(runtime: Any) -> tuple[Any, ...]:
@@ -48,7 +57,7 @@ def call_attributes(runtime: Any) -> tuple[Any, ...]:
     return tuple(part for item in options.items() for part in item)
 
 
-def with_words(message: str, definition: Any, inputs: Sequence[Any]) -> str:
+def with_words(message: str, definition: Any, inputs: Sequence[Any], original_of: Originals) -> str:
     """Return the message of a failed call with TensorFlow's words first.
 
     A message that is no program's, or of which TensorFlow says nothing, stays as it is.
@@ -57,13 +66,14 @@ def with_words(message: str, definition: Any, inputs: Sequence[Any]) -> str:
         message: what the compiled program said.
         definition: the FunctionDef of the function as it was traced.
         inputs: the flat inputs of the call.
+        original_of: finds the bodies of compiled functions that it calls.
     """
     named = _OP.search(message)
     if CANNOT_RUN not in message or _CHECK not in message or named is None:
         return message
     ours = _ASSERTION.search(message)
-    for check in _checks(definition, named[1], named[2]):
-        words = _AROUND.sub("", _failure(check, inputs)).strip()
+    for check in _checks(definition, named[1], named[2], original_of):
+        words = _AROUND.sub("", _failure(check, inputs, original_of)).strip()
         if not words or CANNOT_RUN in words or CANNOT_COMPILE in words:
             continue
         if ours is None:
@@ -72,6 +82,18 @@ def with_words(message: str, definition: Any, inputs: Sequence[Any]) -> str:
         if theirs is not None and _is_like(theirs[0], ours[0]):
             return f"{words}\n{message.replace(ours[0], theirs[0])}"
     return message
+
+
+def with_words_of_calls(
+    message: str, definition: Any, inputs: Sequence[Any], original_of: Originals
+) -> str:
+    """Return `with_words` for a function that is not compiled itself, unless it has effects."""
+    if CANNOT_RUN not in message:
+        return message
+    inside = (item for node in definition.node_def for item in _inside(node, original_of))
+    if not all(may_repeat(item.op) for item in inside):
+        return message
+    return with_words(message, definition, inputs, original_of)
 
 
 def refused_by_both(words: str, refusals: Sequence[str]) -> str:
@@ -93,20 +115,22 @@ def _is_like(theirs: str, ours: str) -> bool:
     return re.fullmatch(".*".join(pieces), theirs, re.DOTALL) is not None
 
 
-def _checks(definition: Any, op: str, name: str) -> Iterator[Any]:
+def _checks(definition: Any, op: str, name: str, original_of: Originals) -> Iterator[Any]:
     """Yield a FunctionDef for each node that is an op, or calls it, and can run again on its own.
 
     Args:
         definition: the FunctionDef that they are in.
         op: the type of the op.
         name: of its node.
+        original_of: finds the bodies of compiled functions.
     """
     nodes = {node.name: node for node in definition.node_def}
     for node in nodes.values():
-        if not any(item.op == op and item.name == name for item in _inside(node)):
+        if not any(item.op == op and item.name == name for item in _inside(node, original_of)):
             continue
         needed = _needed(node.name, nodes)
-        if all(may_repeat(item.op) for one in needed for item in _inside(nodes[one])):
+        inside = (item for one in needed for item in _inside(nodes[one], original_of))
+        if all(may_repeat(item.op) for item in inside):
             yield _only(definition, node, needed)
 
 
@@ -123,27 +147,45 @@ def _needed(name: str, nodes: Mapping[str, Any]) -> dict[str, None]:
     return found
 
 
-def _inside(node: Any) -> Iterator[Any]:
-    """Yield a node, and those of the functions that it calls."""
-    runtime = context.context()
+def _inside(node: Any, original_of: Originals) -> Iterator[Any]:
+    """Yield a node, and those of the functions that it calls, as they were traced."""
     pending, seen = [node], set[str]()
     while pending:
         item = pending.pop()
         yield item
         for called in (named.name for named in function_attributes(item)):
-            if called not in seen and runtime.has_function(called):
-                seen.add(called)
-                pending.extend(runtime.get_function_def(called).node_def)
+            if called in seen:
+                continue
+            seen.add(called)
+            definition = _traced(called, original_of)
+            if definition is not None:
+                pending.extend(definition.node_def)
+
+
+def _traced(name: str, original_of: Originals) -> Any:
+    """Return the FunctionDef of a function as it was traced; None if the runtime has none."""
+    original, runtime = original_of(name), context.context()
+    if original is not None:
+        return original
+    return runtime.get_function_def(name) if runtime.has_function(name) else None
 
 
 def _only(definition: Any, target: Any, needed: Mapping[str, None]) -> Any:
-    """Return a FunctionDef of the same inputs that does nothing but run the node `target`."""
+    """Return a FunctionDef of the same inputs that does nothing but run the node `target`.
+
+    It gives what the node does: of a call whose results nobody takes, nothing runs.
+    """
     made: Any = function_pb2.FunctionDef()
     made.signature.name = f"ingot_check_{next(_numbers)}"
     made.signature.is_stateful = True
     made.signature.input_arg.extend(definition.signature.input_arg)
     made.signature.control_output.append(target.name)
     made.control_ret[target.name] = target.name
+    values = {key: read_attribute(value) for key, value in target.attr.items()}
+    names, types = op_output_names(target.op, values), op_output_types(target.op, values)
+    for index, (name, dtype) in enumerate(zip(names, types, strict=True)):
+        made.signature.output_arg.add(name=f"output_{index}", type=type_number(dtype))
+        made.ret[f"output_{index}"] = f"{target.name}:{name}"
     for key, value in definition.attr.items():
         if key not in DROPPED_ATTRIBUTES:
             made.attr[key].CopyFrom(value)
@@ -153,14 +195,46 @@ def _only(definition: Any, target: Any, needed: Mapping[str, None]) -> Any:
     return made
 
 
-def _failure(check: Any, inputs: Sequence[Any]) -> str:
+def _with_traced_calls(check: Any, original_of: Originals) -> list[Any]:
+    """Let a function call others as they were traced; return it after copies of those.
+
+    The copies have names of their own: what the runtime has under the old ones is compiled code.
+    """
+    names: dict[str, str] = {}
+    made, pending = [check], [check]
+    while pending:
+        for node in pending.pop().node_def:
+            for attribute in DROPPED_ATTRIBUTES:
+                node.attr.pop(attribute, None)
+            for called in function_attributes(node):
+                if called.name not in names:
+                    names[called.name] = called.name
+                    traced = _traced(called.name, original_of)
+                    if traced is not None:
+                        copy: Any = function_pb2.FunctionDef()
+                        copy.CopyFrom(traced)
+                        copy.signature.name = f"ingot_check_{next(_numbers)}"
+                        for attribute in DROPPED_ATTRIBUTES:
+                            copy.attr.pop(attribute, None)
+                        names[called.name] = copy.signature.name
+                        made.append(copy)
+                        pending.append(copy)
+                called.name = names[called.name]
+    return made[::-1]
+
+
+def _failure(check: Any, inputs: Sequence[Any], original_of: Originals) -> str:
     """Return what TensorFlow says when it runs a function; "" if the function succeeds."""
     runtime, name = context.context(), check.signature.name
-    runtime.add_function_def(check)
+    definitions = _with_traced_calls(check, original_of)
+    for definition in definitions:
+        runtime.add_function_def(definition)
     try:
-        execute.execute(name, 0, list(inputs), call_attributes(runtime), runtime)
+        count = len(check.signature.output_arg)
+        execute.execute(name, count, list(inputs), call_attributes(runtime), runtime)
     except errors.OpError as error:
         return str(error.message)
     finally:
-        runtime.remove_function(name)
+        for definition in definitions:
+            runtime.remove_function(definition.signature.name)
     return ""

@@ -160,7 +160,7 @@ class Replacement:
                 if is_of_list:
                     error._message = list_error_text(error.message)
                 if self._is_repeatable:
-                    error._message = with_words(error.message, self._original, inputs)
+                    error._message = with_words(error.message, self._original, inputs, original_of)
                 if first is not None:
                     # TensorFlow refuses this call too: it says nothing about other calls.
                     self._return_to(first)
@@ -183,6 +183,11 @@ class Replacement:
                     raise
         self.settle()
         return call()
+
+    @property
+    def original(self) -> Any:
+        """The FunctionDef of the function as it was traced."""
+        return self._original
 
     @defers_fork
     def settle(self, tensors: Sequence[Any] = ()) -> None:
@@ -478,6 +483,12 @@ def capture_now(name: str, graph: Any) -> CapturedFunction:
 def find_replacement(name: str) -> Replacement | None:
     """Return the live replacement of the function `name`, if it has one."""
     return _live.get(name)
+
+
+def original_of(name: str) -> Any:
+    """Return the FunctionDef of a replaced function as it was traced; None for any other."""
+    replacement = find_replacement(name)
+    return None if replacement is None else replacement.original
 
 
 def live_replacements() -> list[Replacement]:

@@ -13,6 +13,8 @@ The files, importers first:
 * `list_shapes`: the element shape that TensorFlow reports for a list that a function returns;
 * `graph_digest`: digests of captured graphs, the names of stored programs;
 * `capture`: from a TensorFlow FuncGraph to a `CapturedFunction`: plain records, made once;
+* `old_calls`: calls of TensorFlow 1's functions, nodes whose op is the function's name, made calls
+  by name;
 * `symbolic_gradient`: the gradient function that a `SymbolicGradient` node calls;
 * `proto_values`: attributes, shapes and element types in TensorFlow's protos, as plain values;
 * `binding`: how the entry computation of a lowered function meets the function's inputs and

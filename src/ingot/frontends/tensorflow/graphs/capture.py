@@ -35,6 +35,7 @@ from ingot.frontends.tensorflow.graphs.captured import (
     TensorRef,
     TensorType,
 )
+from ingot.frontends.tensorflow.graphs.old_calls import with_calls_by_name
 from ingot.frontends.tensorflow.graphs.proto_values import read_attribute, read_shape, type_name
 from ingot.frontends.tensorflow.graphs.symbolic_gradient import (
     differentiated,
@@ -109,7 +110,7 @@ def graph_of(owner: Any, name: str) -> Any:
     """Return the FuncGraph of the function `name` that `owner` calls, true to its definition."""
     primal = differentiated(name)
     if primal is not None:
-        return gradient_graph(owner, definition_of(owner, primal))
+        return gradient_graph(owner, _old_definition(owner, definition_of(owner, primal)))
     function = _find_function(owner, name)
     if function is None:
         raise InternalError(f"the graph '{owner.name}' calls '{name}', which it does not hold")
@@ -121,7 +122,8 @@ def graph_of(owner: Any, name: str) -> Any:
     if not hasattr(function, "graph"):
         # Made by TensorFlow's old `Defun`, as a few of its own ops are.
         with owner.as_default():
-            return function_def_to_graph.function_def_to_graph(function.definition)
+            definition = _old_definition(owner, function.definition)
+            return function_def_to_graph.function_def_to_graph(definition)
     cached = function.graph
     signature = function.cached_definition.signature
     same_inputs = len(cached.inputs) == len(signature.input_arg)
@@ -139,6 +141,16 @@ def definition_of(owner: Any, name: str) -> Any:
         return atomic_function.from_func_graph(name, graph_of(owner, name), {}).cached_definition
     function = _find_function(owner, name)
     return getattr(function, "cached_definition", None) or function.definition
+
+
+def _old_definition(owner: Any, definition: Any) -> Any:
+    """Return the FunctionDef of a function that `owner` calls, whose calls name what they call."""
+
+    def signature_of(op: str) -> Any:
+        function = None if op_def_registry.get(op) else _find_function(owner, op)
+        return None if function is None else function.definition.signature
+
+    return with_calls_by_name(definition, signature_of)
 
 
 def _find_function(owner: Any, name: str) -> Any:
@@ -263,7 +275,7 @@ def _capture_node(graph: Any, node: Any, locations: Locations) -> CapturedNode:
     op = node.op
     if op == "SymbolicGradient":
         (primal,) = called_functions(attributes)
-        attributes["f"] = FunctionRef(gradient_name(primal))
+        attributes["f"] = FunctionRef(_gradient_of(graph, primal))
     if op in _XLA_LAUNCHES:
         attributes = {"f": attributes["function"], "Tout": attributes["Tresults"]}
         op = "StatefulPartitionedCall"
@@ -283,6 +295,19 @@ def _capture_node(graph: Any, node: Any, locations: Locations) -> CapturedNode:
 def _tensor_ref(text: str) -> TensorRef:
     name, _, index = text.partition(":")
     return TensorRef(name, int(index or 0))
+
+
+def _gradient_of(graph: Any, primal: str) -> str:
+    """Return the name of the function that gives the gradient of `primal`, which `graph` calls.
+
+    `Defun(grad_func=...)` names one. Graphs of sessions hold it; TensorFlow's eager runtime is not
+    told of it, and differentiates the function itself.
+    """
+    if not ops.executing_eagerly_outside_functions():
+        given = getattr(_find_function(graph, primal), "grad_func_name", None)
+        if given:
+            return given
+    return gradient_name(primal)
 
 
 def _old_call(graph: Any, name: str) -> tuple[str, dict[str, Attribute]]:
