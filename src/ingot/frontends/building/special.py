@@ -29,8 +29,8 @@ LANCZOS = (
 _LANCZOS_AT_ZERO = LANCZOS_BASE + sum(factor / number for number, factor in enumerate(LANCZOS, 1))
 _G_HALF = LANCZOS_G + 0.5
 FRACTIONS, MAX_SUMMED = 4, 1e70
-"""Fractions of the series that one division adds up: 2^18 logarithms take 2.4 ms, with a division for
-each 3.3 (AVX-512, one thread, 2026-11-30). From the argument on all are 0 beside the rest."""
+"""Fractions of the series that one division adds up: 2^18 logarithms take 2.4 ms, with a division
+for each 3.3 (AVX-512, one thread, 2026-11-30). From the argument on all are 0 beside the rest."""
 GILES_CENTRE = (
     2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
     -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
