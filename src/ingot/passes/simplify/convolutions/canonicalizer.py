@@ -41,9 +41,6 @@ from ingot.hlo.window import Window, WindowDimension
 from ingot.support.graphs import reachable
 from ingot.support.records import replace
 
-SLIDING = ("convolution", "reduce-window", "select-and-scatter")
-"""Ops that are faster on images with channels last."""
-
 MIN_POSITIONS = 32
 """Positions of an image from which on a 1x1 convolution in place is a product of each image.
 
@@ -226,7 +223,10 @@ def _product_in_place(convolution: Instruction, build: Builder) -> Instruction |
 
 
 def _is_alone(convolution: Instruction) -> bool:
-    """Whether an image is an argument, and nothing that slides reads it, or what becomes of it."""
+    """Whether an image is an argument, and no window slides over it, or what becomes of it.
+
+    Those that do are faster with channels last.
+    """
     image = convolution.operands[0]
     module = image.computation.module
     if image.opcode != "parameter" or module is None or image.computation is not module.entry:
@@ -237,7 +237,7 @@ def _is_alone(convolution: Instruction) -> bool:
         return list(value.users) if goes_on else []
 
     return not any(
-        value.opcode in SLIDING and value is not convolution
+        hasattr(value.attributes, "window") and value is not convolution
         for value in reachable([image], made_of)
     )
 
