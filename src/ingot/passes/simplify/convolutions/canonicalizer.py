@@ -11,7 +11,8 @@ cost.
 
 A window as large as the image gives a product of matrices too: nothing slides, and the window's
 dimensions are summed over. Such are the filter gradient of a 1x1 convolution and a layer that sees
-the whole image.
+the whole image. So does a 1x1 convolution between an argument and a result that have channels
+first: the filter times the matrix of each image, which stays as it lies.
 
 Invariant: the same products are summed for each result.
 Source: the ideas are XLA's ConvCanonicalization (xla/service/cpu/conv_canonicalization.cc) and
@@ -24,17 +25,28 @@ Example:
 
 from __future__ import annotations
 
+import math
+
 from ingot.analysis.conv1d import is_conv1d
 from ingot.analysis.filter_gradient import filter_labels, is_of_filter
 from ingot.hlo.builder import Builder
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait
 from ingot.hlo.module import Module
 from ingot.hlo.opset.contraction import ConvolutionAttributes, ConvolutionLabels
 from ingot.hlo.rewrite.op_pass import in_order, op_pass
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.hlo.window import Window, WindowDimension
+from ingot.support.graphs import reachable
 from ingot.support.records import replace
+
+MIN_POSITIONS = 32
+"""Positions of an image from which on a 1x1 convolution in place is a product of each image.
+
+Against channels last, with a copy before and one behind, 64 to 256 channels of 28x28 took 0.67 of
+the time, 256 to 64 0.72, 24 to 144 of 56x56 0.46, 3 to 64 of 112x112 0.2, 2048 to 512 of 7x7 0.97;
+64 to 128 of 5x5 1.03, 128 to 128 of one position 1.3 (AVX-512, one thread, 2026-11-30)."""
 
 
 @op_pass("convolution-canonicalizer", "convolution", ensures=frozenset({"native-convolutions"}))
@@ -49,9 +61,9 @@ def _canonicalize(convolution: Instruction) -> bool:
     if 0 in (*convolution.operands[0].shape.dims, *convolution.operands[1].shape.dims):
         computation.replace(convolution, build.full(0, convolution.shape))
         return True
-    whole = product_of_whole_image(convolution, build)
-    if whole is not None:
-        computation.replace(convolution, whole)
+    product = product_of_whole_image(convolution, build) or _product_in_place(convolution, build)
+    if product is not None:
+        computation.replace(convolution, product)
         return True
     given = convolution.as_(ConvolutionAttributes)
     labels = given.labels
@@ -177,6 +189,57 @@ def product_of_whole_image(convolution: Instruction, build: Builder) -> Instruct
     if order != tuple(range(len(order))):
         made = build.transpose(made, dimensions=order)
     return build.reshape_to(made, convolution.shape.dims)
+
+
+def _product_in_place(convolution: Instruction, build: Builder) -> Instruction | None:
+    """Return a 1x1 convolution of images with channels first as a dot of the filter and each image.
+
+    None if another convolution or the program wants channels last, or it is none of 1x1.
+    """
+    given = convolution.as_(ConvolutionAttributes)
+    image, kernel = convolution.operands
+    digits = "".join(str(number) for number, _ in enumerate(given.window))
+    is_first = given.labels.lhs == given.labels.output == f"bf{digits}"
+    if not is_first or not has_known_sizes(convolution) or _covered(convolution) is None:
+        return None
+    batch, features, *sizes = image.shape.static_dims
+    positions = math.prod(sizes)
+    if positions < MIN_POSITIONS or not _is_alone(convolution):
+        return None
+    kernel = reordered(build, kernel, given.labels.rhs, f"oi{digits}")
+    outputs = kernel.shape.dims[0]
+    filters = build.reshape_to(kernel, (outputs, features))
+    made = build.dot(
+        build.broadcast_to(filters, (batch, outputs, features), (1, 2)),
+        build.reshape_to(image, (batch, features, positions)),
+        shape=convolution.shape.with_dims((batch, outputs, positions)),
+        lhs_batch_dims=(0,),
+        rhs_batch_dims=(0,),
+        lhs_contracting_dims=(2,),
+        rhs_contracting_dims=(1,),
+        operand_precision=given.operand_precision[::-1],
+    )
+    return build.reshape_to(made, convolution.shape.dims)
+
+
+def _is_alone(convolution: Instruction) -> bool:
+    """Whether an image is an argument, and no window slides over it, or what becomes of it.
+
+    Those that do are faster with channels last.
+    """
+    image = convolution.operands[0]
+    module = image.computation.module
+    if image.opcode != "parameter" or module is None or image.computation is not module.entry:
+        return False
+
+    def made_of(value: Instruction) -> list[Instruction]:
+        goes_on = value in (image, convolution) or value.has(Trait.ELEMENTWISE)
+        return list(value.users) if goes_on else []
+
+    return not any(
+        hasattr(value.attributes, "window") and value is not convolution
+        for value in reachable([image], made_of)
+    )
 
 
 def _covered(convolution: Instruction) -> list[int] | None:
