@@ -38,7 +38,7 @@ _SOURCES = ("support", "llvm", "native", "artifact", "runtime")
 
 MAX_THREADS = 4096
 SPIN = 100_000
-"""Nanoseconds that a worker looks for work before it sleeps; it lets others run now and then.
+"""Nanoseconds that a worker looks for work, and lets other threads run, before it sleeps.
 Programs of small kernels whose workers slept after 5 microseconds took 1.05 to 2.1 times as long
 (two threads, Sapphire Rapids, 2026-11-30)."""
 

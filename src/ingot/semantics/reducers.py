@@ -18,10 +18,19 @@ from ingot.semantics.identities import identity_of
 
 def reducer_opcode(reducer: Computation) -> str:
     """Return the opcode of a reducer that is one commutative op of its two parameters, or ""."""
-    root = reducer.root
-    if len(reducer.parameters) != 2 or not root.has(Trait.COMMUTATIVE) or len(root.operands) != 2:
-        return ""
-    return root.opcode if set(root.operands) == set(reducer.parameters) else ""
+    is_pair = len(reducer.parameters) == 2 and reducer.root.shape.is_array
+    return reducer_opcodes(reducer)[0] if is_pair else ""
+
+
+def reducer_opcodes(reducer: Computation) -> tuple[str, ...]:
+    """Return for each value of a reducer the one commutative op that folds it alone, or ""."""
+    root, count = reducer.root, len(reducer.parameters) // 2
+    roots = root.operands if root.opcode == "tuple" else (root,) * count
+    pairs = zip(reducer.parameters[:count], reducer.parameters[count:], strict=True)
+    return tuple(
+        one.opcode if one.has(Trait.COMMUTATIVE) and set(one.operands) == set(pair) else ""
+        for one, pair in zip(roots, pairs, strict=True)
+    )
 
 
 def is_identity(start: Instruction, opcode: str) -> bool:

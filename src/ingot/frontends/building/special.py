@@ -78,15 +78,14 @@ def _log_gamma_after_one(b: ArrayBuilder, z: Instruction) -> Instruction:
     second = b.and_(near, b.compared("GE", z, 0.5))
     z = b.select(second, b.binary("add", z, -1.0), z)
     series = b.select(near, b.zeros(z.shape), b.like(LANCZOS_BASE - 1, z.shape))
+    summed = b.minimum(z, b.like(MAX_SUMMED, z.shape))
     for first in range(1, len(LANCZOS), FRACTIONS):
         numbers = range(first, first + FRACTIONS)
         tops = [
             b.select(near, b.like(factor / number, z.shape), b.like(factor, z.shape))
             for number, factor in zip(numbers, LANCZOS[first - 1 :], strict=False)
         ]
-        series = b.add(
-            series, _fractions(b, tops, b.minimum(z, b.like(MAX_SUMMED, z.shape)), first)
-        )
+        series = b.add(series, _fractions(b, tops, summed, first))
     change = b.multiply(b.binary("multiply", z, -1 / _LANCZOS_AT_ZERO), series)
     log_series = b.log_plus_one(b.select(near, change, series))
     total, log_total = _series_log(b, z)

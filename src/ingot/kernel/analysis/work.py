@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ingot.hlo import dim
-from ingot.hlo.dim import Dim, ceil_div
+from ingot.hlo.dim import Dim, ceil_div, round_up
 from ingot.kernel.analysis.lane_counts import LANE_BITS
 from ingot.kernel.expr import Expr, is_expensive, walk
 from ingot.kernel.index_math import coefficient
@@ -60,7 +60,7 @@ def grain_of(units: int | Dim, work: int | Dim, share: int) -> int | Dim:
 
 def _even(count: int) -> int:
     """Return a number of shares, rounded up so that two threads get equally many."""
-    return count + (count & 1) if count > 1 else count
+    return round_up(count, 2) if count > 1 else count
 
 
 EXPENSIVE_WEIGHT = 12

@@ -7,7 +7,7 @@ extent is divided into blocks of nearly equal size.
 
 from __future__ import annotations
 
-from ingot.hlo.dim import ceil_div
+from ingot.hlo.dim import ceil_div, round_up
 from ingot.llvm.machine_model import L1_BYTES
 
 MAX_PACKED_ROWS = 512
@@ -64,7 +64,9 @@ def streamed_blocks(m: int, n: int, block: tuple[int, int], bits: int) -> tuple[
     fitting = multiple(TILE_BYTES * 8 // bits // m, columns)
     n_block = min(run, max(ceil_div(n, 2), least), fitting)
     units = ceil_div(n, n_block)
-    return even(m, m, rows), even(n, ceil_div(n, units + (units > 1 and units % 2)), columns)
+    if units > 1:
+        n_block = ceil_div(n, round_up(units, 2))
+    return even(m, m, rows), even(n, n_block, columns)
 
 
 def packed_blocks(

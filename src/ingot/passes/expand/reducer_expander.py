@@ -34,7 +34,6 @@ from ingot.hlo.dim import product as product_of
 from ingot.hlo.dtype import PRED, S32, S64
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module
-from ingot.hlo.opdef import Trait
 from ingot.hlo.opset.indexing import ScatterAttributes
 from ingot.hlo.rewrite.op_pass import expander
 from ingot.hlo.shape import Shape
@@ -43,7 +42,7 @@ from ingot.passes.expand.normalization import WIDE_FLOATS, WIDE_SUMS
 from ingot.passes.expand.scan import applied, converted, has_loop
 from ingot.passes.inline import inline
 from ingot.semantics.identities import identity_of
-from ingot.semantics.reducers import is_identity, reducer_opcode
+from ingot.semantics.reducers import is_identity, reducer_opcode, reducer_opcodes
 
 
 def scattered(op: Instruction, build: Builder, module: Module) -> list[Instruction]:
@@ -194,8 +193,7 @@ def _by_rank(
 
 
 def _reduced_over_nothing(op: Instruction, build: Builder) -> Instruction:
-    shapes = op.shape.parts
-    pairs = zip(op.operands, shapes, strict=False)
+    pairs = zip(op.operands, op.shape.parts, strict=False)
     return build.value_of([build.convert_to(one, s.dtype) for one, s in pairs], op.shape)
 
 
@@ -262,16 +260,10 @@ def _started_late(op: Instruction, build: Builder, module: Module) -> Instructio
 
 def _starts_neutral(op: Instruction) -> bool:
     """Whether each value is folded by one op of its own, whose identity it starts from."""
-    reducer: Computation = op.attributes.to_apply
-    count = len(op.operands) // 2
-    roots = reducer.root.operands if op.shape.is_tuple else (reducer.root,)
-    pairs = zip(reducer.parameters[:count], reducer.parameters[count:], strict=True)
-    return all(
-        root.has(Trait.COMMUTATIVE)
-        and set(root.operands) == set(pair)
-        and is_identity(start, root.opcode)
-        for root, pair, start in zip(roots, pairs, op.operands[count:], strict=True)
-    )
+    opcodes = reducer_opcodes(op.attributes.to_apply)
+    starts = op.operands[len(opcodes) :]
+    pairs = zip(starts, opcodes, strict=True)
+    return all(opcode and is_identity(start, opcode) for start, opcode in pairs)
 
 
 def _marked(op: Instruction, build: Builder, module: Module) -> list[Instruction]:

@@ -18,7 +18,7 @@ from ingot.runtime.sync import EVERYBODY, futex_wait, futex_wake
 
 MOST_AHEAD = 8
 """Programs in a device's queue, at most: enough to keep the worker busy while the host does other
-    work."""
+work."""
 
 _LEAST_AHEAD = 2
 """Programs in the queue that no size of results forbids: the one that runs, and the next."""
