@@ -142,12 +142,22 @@ def test_any_strides_come_in(host: Host, client: int, array: np.ndarray, balance
     destroy(host, buffer)
 
 
-def test_large_immutable_memory_is_used_in_place(host: Host, client: int, balance: None):
-    array = np.zeros(1 << 16, np.float32)
+# Small memory is used in place from the start of a cache line on, large memory from 16 bytes on.
+@pytest.mark.parametrize(
+    ("size", "offset", "is_in_place"),
+    [(1 << 18, 0, True), (1 << 18, 16, False), (1 << 22, 16, True), (1 << 22, 8, False)],
+)
+def test_aligned_immutable_memory_is_used_in_place(
+    host: Host, client: int, size: int, offset: int, is_in_place: bool, balance: None
+):
+    room = np.zeros(size + 128, np.uint8)
+    start = -room.ctypes.data % 64 + offset
+    array = room[start : start + size].view(np.float32)
     buffer, event = host.put(client, array, semantics=2)
     pointer = host.call("Buffer_OpaqueDeviceMemoryDataPointer", buffer=buffer).device_memory_ptr
-    assert pointer == array.ctypes.data
-    assert not host.call("Event_IsReady", event=event).is_ready
+    assert (pointer == array.ctypes.data) == is_in_place
+    assert pointer % 64 == (offset if is_in_place else 0)
+    assert host.call("Event_IsReady", event=event).is_ready == (not is_in_place)
     destroy(host, buffer)
     host.wait(event)
 

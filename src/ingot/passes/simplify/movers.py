@@ -19,6 +19,8 @@ dimensions of its scores.
 
     f(reshape(dot), broadcast(bias), z) => reshape(f(dot, broadcast(bias), reshape(z)))
 
+Ops on scalars stay: the product of two vectors has no rows to be reshaped.
+
 They are passes and no rules, because the move of another operand is one more.
 
 Invariant: elements are computed by the same ops; no value is computed twice.
@@ -134,7 +136,7 @@ def reshape_mover(module: Module, context: PassContext) -> bool:
 def _reshape_of(op: Instruction) -> Instruction | None:
     """Return the reshape of the op, on the rows and columns of a product."""
     found = {one.operands[0].shape.dims for one in op.operands if _is_of_product(one)}
-    if len(found) != 1:
+    if len(found) != 1 or not op.shape.rank:
         return None
     (dims,) = found
     if not all(_fits(operand, op.shape.dims, dims) for operand in op.operands):
