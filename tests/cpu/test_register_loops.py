@@ -262,6 +262,41 @@ def test_values_that_do_not_fill_their_vectors(type_, size):
             agrees(parse(text), (a, b), rtol=2e-2, level=level)
 
 
+TRANSPOSED = """HloModule m
+more {{
+  s = (s32[], {type}[{m},{n}]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT p = pred[] compare(i, n), direction=LT
+}}
+body {{
+  s = (s32[], {type}[{m},{n}]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  a = {type}[{m},{n}] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  t = {type}[{n},{m}] transpose(a), dimensions={{1,0}}
+  flat = {type}[{m},{n}] reshape(t)
+  b = {type}[{m},{n}] subtract(a, flat)
+  ROOT r = (s32[], {type}[{m},{n}]) tuple(j, b)
+}}
+ENTRY e {{
+  a = {type}[{m},{n}] parameter(0)
+  i = s32[] constant(0)
+  s = (s32[], {type}[{m},{n}]) tuple(i, a)
+  ROOT w = (s32[], {type}[{m},{n}]) while(s), condition=more, body=body
+}}"""
+
+
+@pytest.mark.parametrize("type_", ["f32", "f64", "bf16", "s8"])
+@pytest.mark.parametrize("dims", [(4, 4), (7, 7), (8, 8), (4, 16), (2, 32), (9, 9)])
+def test_matrices_are_transposed_in_loops(type_, dims):
+    """Squares of eight are transposed in the library, with which the host program is not linked."""
+    a = np.random.default_rng(1).integers(0, 5, dims).astype(dtype(type_).numpy)
+    for level in ("", "avx2", "plain"):
+        agrees(parse(TRANSPOSED.format(type=type_, m=dims[0], n=dims[1])), (a,), level=level)
+
+
 def test_loops_keep_values_that_do_not_fill_their_vectors_in_registers():
     text = """HloModule m
 more {

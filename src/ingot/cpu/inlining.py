@@ -17,6 +17,7 @@ from ingot.hlo.module import Module
 from ingot.host.control import CONTROL, MAX_NEST, VIEWS
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import LoopKernel
+from ingot.kernel.schedule.loop_schedule import LoopSchedule, SquareTiles
 from ingot.passes.buffers.buffer_table import Constant, Slice
 from ingot.support.graphs import reachable
 
@@ -65,6 +66,11 @@ def is_small(kernel: LoopKernel) -> bool:
                 return False
             points *= max(1, axis.extent)
     return points <= MAX_POINTS and sum(1 for _ in walk(kernel.exprs)) <= MAX_NODES
+
+
+def calls_library(schedule: LoopSchedule) -> bool:
+    """Whether a kernel calls functions of the library, which a host program is not linked with."""
+    return isinstance(schedule.strategy, SquareTiles)
 
 
 def register_loops(

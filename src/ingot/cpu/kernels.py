@@ -26,7 +26,7 @@ import numpy as np
 from ingot.cpu.code import Code, CompiledKernel, CompiledLoops, InlinedKernel, RegisterLoop
 from ingot.cpu.emit.kernel_abi import EmittedKernel, with_sizes
 from ingot.cpu.emit.template import Template
-from ingot.cpu.inlining import is_small
+from ingot.cpu.inlining import calls_library, is_small
 from ingot.cpu.library.parts import LibraryKernel, LibraryPart, library_part, shared_addresses
 from ingot.cpu.library.subroutines import subroutine_part
 from ingot.cpu.strategies.plans import CodePlan, LoopCode, ScheduledCode, loop_code
@@ -177,13 +177,7 @@ class KernelSet(ProgramKernels):
     def add(self, fusion: Instruction, *, in_loop: bool = False) -> None:
         """Lower a fusion; equal ones share a kernel, small ones of loops go to `inlined`."""
         name, kernel = self.lowered(fusion)
-        loops = general_kernel(kernel)
-        if in_loop and isinstance(loops, LoopKernel) and is_small(loops):
-            if name not in self.inlined:
-                decided = decide_loops(loops, Vectors.of(self.target))
-                self.inlined[name] = InlinedKernel(loops, decided.schedule, decided.refused)
-                self._verify(decided.schedule.kernels, decided.schedule.strategy.name)
-                self._verify_schedule(loops, decided.schedule)
+        if in_loop and self._is_inlined(name, general_kernel(kernel)):
             return
         if name in self.compiled or name in self.pending:
             return
@@ -199,6 +193,18 @@ class KernelSet(ProgramKernels):
             )
         else:
             self.pending[name], self._planned[name] = plan, planned
+
+    def _is_inlined(self, name: str, kernel: Kernel) -> bool:
+        """Whether a kernel of a loop is emitted where it is called; decide how it runs there."""
+        if name in self.inlined or not isinstance(kernel, LoopKernel) or not is_small(kernel):
+            return name in self.inlined
+        decided = decide_loops(kernel, Vectors.of(self.target))
+        if calls_library(decided.schedule):
+            return False
+        self.inlined[name] = InlinedKernel(kernel, decided.schedule, decided.refused)
+        self._verify(decided.schedule.kernels, decided.schedule.strategy.name)
+        self._verify_schedule(kernel, decided.schedule)
+        return True
 
     def _parts(self, needed: Iterable[Template]) -> tuple[LibraryPart, ...]:
         return tuple(library_part(self.target, item) for item in dict.fromkeys(needed))

@@ -78,7 +78,8 @@ def emit_in_place(emitter: ValueEmitter, kernel: LoopKernel, schedule: LoopSched
         return
     assert schedule.chunks == 1, "small kernels are one chunk"
     assert not isinstance(schedule.strategy, SplitReduction), "small kernels have no parts"
-    _emit_body(emitter, emitter.f.const(lt.I64, 0), kernel, schedule)
+    body = _emit_body(emitter, emitter.f.const(lt.I64, 0), kernel, schedule)
+    assert not body.shared, "small kernels call no function of the library"
 
 
 def _emit_body(
