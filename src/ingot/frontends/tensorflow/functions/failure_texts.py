@@ -35,7 +35,7 @@ from ingot.support.regex import regex
 
 _CHECK = "error[INGOT0505]"
 """The code of checks at run time. A call that Ingot refuses to lower is not made again: kernels of
-TensorFlow's end the process over some operands of a wrong rank (`lowering.ranks`)."""
+TensorFlow's end the process over some operands of a wrong rank (`lowering.walk.ranks`)."""
 _ASSERTION = regex(r"assertion failed: .*?(?=\n  op: |\n\s*\[\[|\Z)", re.DOTALL)
 _HOST_HINTS = regex(rf"\n  hint: [^\n]*{re.escape(HOST_HINT)}[^\n]*")
 _TAGS = regex(r"\s*\[Op:[^\]]*\]\Z")
