@@ -28,7 +28,7 @@ REASONS = {
     "client/pjrt/trampolines.py": {"_immortal": ONCE},
     "client/profile.py": {"_recording": "the recording that goes on; stopping it removes it"},
     "client/replicated.py": {"_idle": "as many threads as ran at once, for each number of devices"},
-    "frontends/torch/guarded_sizes.py": {"_KNOWN": "its keys are weak: shape environments"},
+    "frontends/torch/fx/guarded_sizes.py": {"_KNOWN": "its keys are weak: shape environments"},
     "passes/spmd/own_partitions.py": {"_partitioners": "one, the host's"},
     "runtime/cuda/devices.py": {"_known": "a row for each GPU"},
     "runtime/dlpack.py": {"_exported": "a row for each tensor that a consumer holds"},
@@ -77,7 +77,7 @@ REASONS = {
     "frontends/torch/graphs.py": {
         "_listeners": "a list for each block that records graphs and is entered"
     },
-    "frontends/torch/placement.py": {"_warned": "a row for each op of PyTorch"},
+    "frontends/torch/partitioning/placement.py": {"_warned": "a row for each op of PyTorch"},
     "semantics/custom_calls.py": {
         "_targets": "a row for each name that somebody registered",
         "_preparations": RETURNED,
