@@ -19,7 +19,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from ingot.client.profile import Profiler
+from ingot.client.profiling.profile import Profiler
 from ingot.support.diagnostics import ResourceError
 from ingot.support.flags import IngotWarning
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from ingot.client import stored
-from ingot.client.executable import Executable, Origin
+from ingot.client.executables.executable import Executable, Origin
 from ingot.frontends.tensorflow.variants.specialisation import CallArguments
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape

@@ -4,8 +4,8 @@
 `ingot_torch_call(self, args, nargs)` is a METH_FASTCALL built-in; `self` is a capsule around an
 `IngotTorchCall` record. Its arguments are Python integers: the address of each input, then that of
 each output, then the sizes that the record leaves open. It returns the status of
-`runtime.execute` (0: done), or `NO_MEMORY` if an input with elements has the address 0. The wrapper
-allocates outputs with PyTorch's allocator, so nothing is converted.
+`runtime.executor.execute` (0: done), or `NO_MEMORY` if an input with elements has the address 0.
+The wrapper allocates outputs with PyTorch's allocator, so nothing is converted.
 
 Invariants: the record's layout of arguments is that of the program; the caller keeps all tensors
 alive during the call. Long executions release the GIL, and Ctrl-C ends them.
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from ingot.client.threads import pool_of
+from ingot.client.executables.threads import pool_of
 from ingot.llvm.linking import Library, link_object
 from ingot.native.functions import exported, external_symbols, inlined, native, symbol_of
 from ingot.native.module import compiled
@@ -26,9 +26,12 @@ from ingot.native.operations import memcpy, unlikely
 from ingot.native.pointers import Array, Pointer, Struct, sizeof
 from ingot.native.types import i32, i64
 from ingot.runtime import entries
-from ingot.runtime.builtins import fastcall
-from ingot.runtime.c_arrays import int64_array
-from ingot.runtime.c_python import (
+from ingot.runtime.arguments.c_arrays import int64_array
+from ingot.runtime.entries import ingot_execute, ingot_execute_python, ingot_prepare
+from ingot.runtime.native import native_runtime
+from ingot.runtime.programs.program import Program
+from ingot.runtime.python.builtins import fastcall
+from ingot.runtime.python.c_python import (
     capsule_pointer,
     int_of,
     number_of,
@@ -36,9 +39,6 @@ from ingot.runtime.c_python import (
     restore_thread,
     save_thread,
 )
-from ingot.runtime.entries import ingot_execute, ingot_execute_python, ingot_prepare
-from ingot.runtime.native import native_runtime
-from ingot.runtime.program import Program
 from ingot.runtime.records import Buffers, Dims, Pool, Runtime
 from ingot.runtime.records import Program as ProgramRecord
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import ingot.client
-from ingot.client.executable import Executable
+from ingot.client.executables.executable import Executable
 from ingot.frontends.torch.fx.layout import MemoryLayout
 from ingot.frontends.torch.fx.nodes import Node
 from ingot.frontends.torch.fx.piece import Piece
@@ -19,7 +19,7 @@ from ingot.frontends.torch.launches.call_code import NO_MEMORY, make_call
 from ingot.frontends.torch.launches.errors import TorchExecutionError, as_torch_error
 from ingot.frontends.torch.lowering.graph import Lowered
 from ingot.hlo.dim import product
-from ingot.runtime.execution import raise_signal_after, status_error
+from ingot.runtime.programs.execution import raise_signal_after, status_error
 from ingot.support.diagnostics import IngotError, InternalError
 from ingot.support.records import record
 

@@ -3,8 +3,8 @@
 
 A body is a graph module. It becomes a computation of a `conditional` or `while`, whose operand
 holds the tensors that the body takes and the named sizes that occur in it. If a body has nodes that
-only the host can run (random draws, checks, ops without a rule), `partitioning.placement` leaves the whole op to
-PyTorch.
+only the host can run (random draws, checks, ops without a rule), `partitioning.placement` leaves
+the whole op to PyTorch.
 
 Invariant: a computation can only use its operand.
 

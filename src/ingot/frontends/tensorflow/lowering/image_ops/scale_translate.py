@@ -17,7 +17,7 @@ import numpy as np
 from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.building.products import dot
 from ingot.frontends.building.sampling import Spans, Weigh, sampled_spans
-from ingot.frontends.building.special import polynomial
+from ingot.frontends.building.special_functions.special import polynomial
 from ingot.frontends.tensorflow.lowering.context.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.context.values import Size, Value
 from ingot.frontends.tensorflow.lowering.image_ops.resizing import target_sizes

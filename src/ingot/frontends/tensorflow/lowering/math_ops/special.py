@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from ingot.frontends.building import bessel, integrals, special
 from ingot.frontends.building.arrays import ArrayBuilder
 from ingot.frontends.building.float_bits import next_after
-from ingot.frontends.building.incomplete import (
+from ingot.frontends.building.special_functions import bessel, integrals, special
+from ingot.frontends.building.special_functions.incomplete import (
     betainc,
     gamma_sample_slope,
     igamma,
     igamma_slope,
     igammac,
 )
-from ingot.frontends.building.normal import normal_quantile
-from ingot.frontends.building.reals import Real
-from ingot.frontends.building.zeta_bessel import (
+from ingot.frontends.building.special_functions.normal import normal_quantile
+from ingot.frontends.building.special_functions.reals import Real
+from ingot.frontends.building.special_functions.zeta_bessel import (
     bessel_i0,
     bessel_i0e,
     bessel_i1,

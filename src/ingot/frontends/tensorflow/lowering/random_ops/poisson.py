@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ingot.frontends.building.special import log_gamma
+from ingot.frontends.building.special_functions.special import log_gamma
 from ingot.frontends.tensorflow.lowering.context.op import Rule
 from ingot.frontends.tensorflow.lowering.context.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.random_ops import philox

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from ingot.frontends.building.special import erf_inverse
+from ingot.frontends.building.special_functions.special import erf_inverse
 from ingot.frontends.tensorflow.lowering.context.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.context.values import Size, Sizes
 from ingot.frontends.tensorflow.lowering.random_ops.philox import SMALLEST, State

@@ -15,7 +15,7 @@ from itertools import product
 
 from ingot.frontends.building.arrays import ArrayBuilder, wider
 from ingot.frontends.building.indexing import take
-from ingot.frontends.building.special import polynomial
+from ingot.frontends.building.special_functions.special import polynomial
 from ingot.frontends.torch.fx.sizes import Size
 from ingot.frontends.torch.lowering.context.op import Op
 from ingot.frontends.torch.lowering.context.table import RuleTable

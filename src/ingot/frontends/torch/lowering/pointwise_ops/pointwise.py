@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ingot.frontends.building.arrays import ArrayBuilder, wider
-from ingot.frontends.building.reals import Real
+from ingot.frontends.building.special_functions.reals import Real
 from ingot.frontends.torch.lowering.context.op import Op, Operand, Rule
 from ingot.hlo.dtype import F64, DType
 from ingot.hlo.instruction import Instruction

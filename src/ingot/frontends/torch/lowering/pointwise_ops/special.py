@@ -11,15 +11,15 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from ingot.frontends.building import bessel, incomplete, special, zeta_bessel
-from ingot.frontends.building import orthogonal_polynomials as polynomials
-from ingot.frontends.building.airy import airy_ai
 from ingot.frontends.building.arrays import ArrayBuilder
-from ingot.frontends.building.error_function import erfcx
 from ingot.frontends.building.float_bits import copy_sign
-from ingot.frontends.building.normal import normal_quantile
-from ingot.frontends.building.orthogonal_polynomials import Polynomial
-from ingot.frontends.building.reals import Real, iterate
+from ingot.frontends.building.special_functions import bessel, incomplete, special, zeta_bessel
+from ingot.frontends.building.special_functions import orthogonal_polynomials as polynomials
+from ingot.frontends.building.special_functions.airy import airy_ai
+from ingot.frontends.building.special_functions.error_function import erfcx
+from ingot.frontends.building.special_functions.normal import normal_quantile
+from ingot.frontends.building.special_functions.orthogonal_polynomials import Polynomial
+from ingot.frontends.building.special_functions.reals import Real, iterate
 from ingot.frontends.torch.lowering.context.op import Op, Operand
 from ingot.frontends.torch.lowering.context.table import RuleTable
 from ingot.frontends.torch.lowering.pointwise_ops.pointwise import in_f64, in_reals
