@@ -2,9 +2,9 @@
 """What can be inspected of every compiled program, on any target.
 
 `Executable` (`client.executables.executable`) and `GpuExecutable`
-(`client.executables.gpu_executable`) derive from the class. Invariant: no part of the compiler is
-imported here. The stages of a program that comes from the disk are made when somebody asks for
-them.
+(`client.executables.gpu_executable`) derive from `InspectedProgram`. Invariant: no part of the
+compiler is imported here. The stages of a program that comes from the disk are made when somebody
+asks for them.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ def bessel_j1(x: Real, *, monic: bool = True) -> Real:
 
 
 def _of_positive(x: Real, found: Real, at_zero: float, below: float) -> Real:
-    """Return a limit at 0, and below 0 what the framework has there."""
+    """Return `found` for x > 0, the limit `at_zero` at 0, and the framework's value `below` 0."""
     found = found.filled(below).where(x < 0, found)
     return found.filled(at_zero).where(x.equals(0), found)
 

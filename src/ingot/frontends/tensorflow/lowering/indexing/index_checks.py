@@ -71,7 +71,7 @@ def assert_index(b: TensorBuilder, index: Instruction, start: Instruction, size:
 
 
 def vectors_are_inside(b: TensorBuilder, indices: Instruction, dims: Sizes) -> Instruction:
-    """Return which index vectors, the last dimension of `indices`, choose something of `dims`."""
+    """Return which index vectors, the last dimension of `indices`, are inside of `dims`."""
     *outer, depth = indices.shape.dims
     assert isinstance(depth, int)
     inside = b.like(True, Shape.array(PRED, tuple(outer)))
@@ -82,7 +82,7 @@ def vectors_are_inside(b: TensorBuilder, indices: Instruction, dims: Sizes) -> I
 
 
 def row_major(b: TensorBuilder, indices: Instruction, dims: Sizes) -> Instruction:
-    """Return at which element of an array of `dims` each row of `indices` is, `s64[n]`."""
+    """Return the row-major offset in an array of `dims` of each row of `indices`, `s64[n]`."""
     (count, _) = indices.shape.dims
     found = b.zeros(Shape.array(S64, (count,)))
     for axis, size in enumerate(dims):
@@ -98,7 +98,7 @@ def assert_inside(b: TensorBuilder, indices: Instruction, size: Size) -> None:
 
 
 def assert_sorted(b: TensorBuilder, numbers: Instruction) -> None:
-    """Let the program fail unless the numbers of segments, a vector, ascend from 0 or more."""
+    """Let the program fail unless segment ids, a vector, are at least 0 and not decreasing."""
     (count,) = numbers.shape.dims
     if count == 0:
         return
@@ -107,9 +107,9 @@ def assert_sorted(b: TensorBuilder, numbers: Instruction) -> None:
 
 
 def assert_ascending(b: TensorBuilder, indices: Instruction, dims: Sizes) -> None:
-    """Let the program fail unless the rows of `indices` are in row-major order, and no two equal.
+    """Let the program fail unless the rows of `indices` are in row-major order and all differ.
 
-    They are not negative.
+    No index is negative.
     """
     found = row_major(b, indices, dims)
     _assert_neighbours(b, found, "LE", "an index is out of order")
@@ -117,8 +117,11 @@ def assert_ascending(b: TensorBuilder, indices: Instruction, dims: Sizes) -> Non
 
 
 def _assert_neighbours(b: TensorBuilder, numbers: Instruction, direction: str, text: str) -> None:
-    """Let the program fail unless -1 and the numbers, which are not negative, compare so."""
+    """Let the program fail unless each number and the one before it compare so.
+
+    Before the first is -1; no number is negative.
+    """
     below = b.scalar(-1, numbers.shape.dtype)
-    # The number before each: a vector of as many, of none too.
+    # Shifted by one: the number before each; an empty vector stays empty.
     before = b.emit("pad", numbers, below, padding=((1, -1, 0),))
     assert_everywhere(b, b.compare(before, numbers, direction=direction), text)

@@ -141,7 +141,7 @@ def check_length(op: Op, found: TensorList) -> None:
 
 
 def assert_same_elements(op: Op, one: TensorList, other: TensorList) -> bool:
-    """Let the program fail unless two lists have elements of one shape; whether they may have."""
+    """Let the program fail unless two lists have elements of one shape; return whether they can."""
     left, right = _open_dims_of(one), _open_dims_of(other)
     if left is None or right is None or one.of_lists or other.of_lists:
         return True
@@ -157,7 +157,7 @@ def assert_same_elements(op: Op, one: TensorList, other: TensorList) -> bool:
 
 
 def merged_shape(one: TensorList, other: TensorList) -> Known | Instruction | None:
-    """Return the element shape of a sum: of two declared ones, that which says more."""
+    """Return the element shape of a sum of two lists: the more specific one of theirs."""
     shapes = (one.declared, other.declared)
     closed = [shape for shape in shapes if closed_dims(shape) is not None]
     computed = [shape for shape in shapes if isinstance(shape, Instruction) and shape.shape.rank]

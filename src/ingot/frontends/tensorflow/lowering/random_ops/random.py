@@ -210,7 +210,7 @@ def _skip(op: Op) -> tuple[Value, ...]:
 
 
 def _skipped(op: Op) -> Instruction:
-    """Return by how many blocks operand 2 moves a generator on."""
+    """Return the number of blocks by which operand 2 advances a generator, `u64[]`."""
     delta = _bits(op.b, op.b.reshape_to(op.tensor(2), ()), U64)
     return op.b.binary("multiply", delta, GENERATOR_SKIP)
 
@@ -252,7 +252,7 @@ def seeded_state(op: Op) -> State:
     """Return the state that the seeds of a node give, before anything is drawn from it."""
     seeds = [int(op.attribute(name, 0)) for name in ("seed", "seed2")]
     if seeds == [0, 0]:
-        # Both zero: the program asks for numbers that nobody can foretell.
+        # Both zero: the program asks for a random seed.
         seeds = [secrets.randbits(64) for _ in seeds]
     key, high = (op.b.scalar(np.uint64(seed % 2**64), U64) for seed in seeds)
     return State(key, op.b.scalar(0, U64), high)
@@ -271,7 +271,7 @@ def _integers_from_node(op: Op) -> Value:
 
 
 def _integers_from_generator(op: Op) -> Value:
-    """State variable, algorithm, shape, least, end."""
+    """Operands: state variable, algorithm, shape, least, end."""
     count = dim_math.product(op.sizes(2, "shape"))
     old = moved_on(op, op.b.scalar(count * GENERATOR_SKIP, U64))
     state = generator_state(op, old)
@@ -285,9 +285,9 @@ def generator_state(op: Op, old: Instruction) -> State:
 
 
 def _cast_at_random(op: Op) -> Value:
-    """Floats rounded up or down, each as likely as its fraction says; held inside the type.
+    """Round stochastically: up with the probability of the fraction; clamp to the type.
 
-    Which way a number goes differs from TensorFlow's kernel, where it depends on the CPU's vectors.
+    The draws differ from those of TensorFlow's kernel, which depend on the CPU's vectors.
     """
     b, x = op.b, op.tensor(0)
     element, limits = x.shape.dtype, np.iinfo(op.result().numpy)
@@ -300,7 +300,7 @@ def _cast_at_random(op: Op) -> Value:
     whole = b.compare(b.floor(x), x, direction="EQ")
     made = b.convert_to(b.select(whole, x, rounded), op.result())
     for direction, limit in (("GE", limits.max), ("LE", limits.min)):
-        # No f16 is beyond the limits of s32 but infinity, which the limits become there.
+        # The limits of s32 are infinite in f16, and only infinity is beyond them.
         with np.errstate(over="ignore"):
             beyond = b.compare(x, b.like(limit, x.shape), direction=direction)
         made = b.select(beyond, b.like(limit, made.shape), made)

@@ -49,7 +49,7 @@ def rows_of_values(op: Op, splits: Instruction, size: Size) -> tuple[Instruction
     """Return for each of `size` values its row, and its index there."""
     b = op.b
     _, ends = _ends(op, splits, splits.shape.dims[0])
-    # As many rows end at a value as there are steps to its row.
+    # The row of a value is the number of rows that end at or before it: a running sum of ends.
     zeros = b.zeros(Shape.array(S64, (size,)))
     steps = scatter_rows(op, "add", zeros, ends, b.like(1, ends.shape))
     row = scan(b, steps, 0, lambda b, x, y: b.add(x, y), 0)
@@ -68,7 +68,7 @@ def _ranges(
 
 
 def _range(op: Op) -> tuple[Value, ...]:
-    """Ranges: starts, limits and steps of rows, each a vector or one number for all."""
+    """Operands: starts, limits and steps of rows, each a vector or one number for all."""
     b = op.b
     count = next((op.dims(n)[0] for n in range(3) if op.rank(n)), 1)
     given = b.together(*op.tensors(0, 3), b.zeros(Shape.array(op.dtype(0), (count,))))
@@ -87,7 +87,7 @@ def _range(op: Op) -> tuple[Value, ...]:
         fits = b.compare(found, b.like(most, found.shape), direction="LE")
     fits = b.or_(fits, b.not_(has_values))
     assert_everywhere(b, fits, f"Requires ((limit - start) / delta) <= {most}")
-    # What ends the program is no size of it.
+    # Lengths that end the program are set to 0, since no size may follow from them.
     is_counted = b.and_(fits, has_values)
     lengths = b.select(is_counted, b.convert_to(found, S64), b.zeros(Shape.array(S64, (count,))))
     fits = b.compared("LE", b.reduced("add", lengths, (0,)), most)
@@ -122,7 +122,7 @@ _OVERFLOW = (
 def _checked_splits(
     op: Op, partitions: Sequence[Instruction], count: Size, *, is_whole: bool
 ) -> None:
-    """Let the program fail unless splits are sorted and their rows are of what there is.
+    """Let the program fail unless splits are sorted and their rows lie within the values.
 
     Args:
         op: the node.
@@ -158,7 +158,7 @@ _BEYOND = (
 
 
 def _gather(op: Op) -> tuple[Value, ...]:
-    """Splits of the parameters, their values, and which rows of them are taken."""
+    """Operands: splits of the parameters, their values, and the rows to take."""
     b, rank = op.b, int(op.attribute("PARAMS_RAGGED_RANK"))
     indices = b.convert_to(op.tensor(rank + 1), S64)
     dims = indices.shape.dims
@@ -219,7 +219,7 @@ def _longest(op: Op, splits: Instruction) -> Size:
 
 
 def _to_tensor(op: Op) -> Value:
-    """Shape, values, what stands elsewhere, row partitions."""
+    """Operands: shape, values, default value, row partitions."""
     b, values, partitions = op.b, op.tensor(1), _partitions(op)
     wanted = op.sizes(0, "shape", least=-1)
     rank = len(partitions) + 1
@@ -235,7 +235,7 @@ def _to_tensor(op: Op) -> Value:
 
 
 def _to_sparse(op: Op) -> tuple[Value, ...]:
-    """Indices, values and dense shape of the values of rows."""
+    """Return the indices, the values and the dense shape of a ragged tensor."""
     b, depth = op.b, int(op.attribute("RAGGED_RANK"))
     partitions = [b.convert_to(item, S64) for item in op.tensors(0, depth)]
     values = op.tensor(depth)

@@ -113,7 +113,7 @@ def _kthvalue(op: Op, x: Instruction, k: Size, dim: int = -1, keepdim: bool = Fa
     b, found = op.b, sorted_along(op.b, x, axis)
     if isinstance(k, int):
         return _fitted(op, *(b.sliced(item, axis, k - 1, k) for item in found))
-    # A number of PyTorch's that is not the size of an array, at which HLO cannot slice.
+    # HLO slices at numbers and sizes of arrays only; this k is a run-time number: gather.
     dims = tuple(1 if other == axis else size for other, size in enumerate(x.shape.dims))
     at = b.like(k - 1, Shape.array(S64, dims))
     return _fitted(op, *(take_elements(b, item, at, axis) for item in found))
