@@ -42,7 +42,7 @@ DIMENSIONS = 3
 """Dimensions of windows at most; those of fewer get dimensions of size 1."""
 
 MIN_TAPS = 4
-"""Taps from which on the copies pay."""
+"""Taps from which on the copies pay (measured in docs/convolutions.md, "Filter gradients")."""
 
 GROUP, MAX_LINE = 256, 2048
 """Positions of a group, if lines are shorter; the longest line."""
