@@ -54,13 +54,13 @@ if TYPE_CHECKING:
     from ingot import torch as torch
     from ingot.artifact.facts import MemoryAnalysis
     from ingot.client import Executable, clear_caches, compile, config, evaluate
-    from ingot.client.analyses import Aval
-    from ingot.client.gpu_executable import GpuExecutable, reset_gpu, to_gpu
-    from ingot.client.gpu_staged import GpuStagedExecutable
+    from ingot.client.executables.gpu_executable import GpuExecutable, reset_gpu, to_gpu
+    from ingot.client.executables.gpu_staged import GpuStagedExecutable
+    from ingot.client.executables.staged import StagedExecutable
     from ingot.client.options import FpMode, ProgramLike, Settings, Stage
     from ingot.client.partition import partition
-    from ingot.client.profile import Profile, profile
-    from ingot.client.staged import StagedExecutable
+    from ingot.client.profiling.profile import Profile, profile
+    from ingot.client.reports.analyses import Aval
     from ingot.formats.hlo_text import parse_hlo
     from ingot.formats.load import dump
     from ingot.formats.stablehlo import parse_stablehlo
@@ -144,7 +144,7 @@ __all__ = [
 _HOMES = {
     "AotExecutable": "ingot.runtime.load",
     "ArgumentError": "ingot.support.diagnostics",
-    "Aval": "ingot.client.analyses",
+    "Aval": "ingot.client.reports.analyses",
     "Cancellation": "ingot.runtime.cancellation",
     "DeviceArray": "ingot.runtime.cuda.arrays",
     "Diagnostic": "ingot.support.diagnostics",
@@ -153,21 +153,21 @@ _HOMES = {
     "ExecutionError": "ingot.support.diagnostics",
     "FlagError": "ingot.support.diagnostics",
     "FpMode": "ingot.client.options",
-    "GpuExecutable": "ingot.client.gpu_executable",
-    "GpuStagedExecutable": "ingot.client.gpu_staged",
+    "GpuExecutable": "ingot.client.executables.gpu_executable",
+    "GpuStagedExecutable": "ingot.client.executables.gpu_staged",
     "IngotError": "ingot.support.diagnostics",
     "IngotWarning": "ingot.support.flags",
     "InternalError": "ingot.support.diagnostics",
     "MemoryAnalysis": "ingot.artifact.facts",
     "Module": "ingot.hlo.module",
     "ParseError": "ingot.support.diagnostics",
-    "Profile": "ingot.client.profile",
+    "Profile": "ingot.client.profiling.profile",
     "ProgramLike": "ingot.client.options",
     "Report": "ingot.viz.report",
     "ResourceError": "ingot.support.diagnostics",
     "Settings": "ingot.client.options",
     "Stage": "ingot.client.options",
-    "StagedExecutable": "ingot.client.staged",
+    "StagedExecutable": "ingot.client.executables.staged",
     "UnsupportedError": "ingot.support.diagnostics",
     "VerifyError": "ingot.support.diagnostics",
     "clear_caches": "ingot.client",
@@ -181,11 +181,11 @@ _HOMES = {
     "parse_hlo": "ingot.formats.hlo_text",
     "parse_stablehlo": "ingot.formats.stablehlo",
     "partition": "ingot.client.partition",
-    "profile": "ingot.client.profile",
+    "profile": "ingot.client.profiling.profile",
     "register_custom_call_target": "ingot.runtime.foreign",
-    "reset_gpu": "ingot.client.gpu_executable",
+    "reset_gpu": "ingot.client.executables.gpu_executable",
     "show_versions": "ingot.support.versions",
-    "to_gpu": "ingot.client.gpu_executable",
+    "to_gpu": "ingot.client.executables.gpu_executable",
 }
 
 # Front ends: modules of their own, which import their framework.

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import ingot
-from ingot.client.container import pack
-from ingot.client.threads import started_workers
+from ingot.client.executables.container import pack
+from ingot.client.executables.threads import started_workers
 
 TEXT = "HloModule m ENTRY e { x = f32[?n,4] parameter(0) ROOT y = f32[?n,4] add(x, x) }"
 MLIR = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {

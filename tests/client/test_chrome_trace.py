@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import ingot
-from ingot.client.profile import Profile
-from ingot.client.profile_table import table
+from ingot.client.profiling.profile import Profile
+from ingot.client.profiling.profile_table import table
+from ingot.client.profiling.timings import Site
 from ingot.client.roofline import measured_machine
-from ingot.client.timings import Site
 from ingot.llvm.machine_model import MachineModel
 from ingot.llvm.target import TargetSpec
 from ingot.runtime.recording import Event, Recording

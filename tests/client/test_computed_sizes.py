@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ingot
-from ingot.client.staged import StagedExecutable
+from ingot.client.executables.staged import StagedExecutable
 from ingot.evaluator.interpreter import evaluate
 from ingot.formats.hlo_text import parse_hlo, print_module
 from ingot.runtime.cancellation import Cancellation

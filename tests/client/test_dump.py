@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import ingot
-import ingot.client.dump as dump
-from ingot.client.memory_report import memory_usage_report
-from ingot.client.staged import StagedExecutable
+import ingot.client.reports.dump as dump
+from ingot.client.executables.staged import StagedExecutable
+from ingot.client.reports.memory_report import memory_usage_report
 from ingot.formats.hlo_proto import parse_snapshot
 from ingot.formats.load import load
 from ingot.support import flags, xla_flags

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ingot
-from ingot.client import inspection
-from ingot.client.executable import Executable
+from ingot.client.executables.executable import Executable
+from ingot.client.reports import inspection
 from ingot.formats.hlo_text import parse
 from ingot.hlo.dim import Dim, evaluate
 from ingot.hlo.module import Alias

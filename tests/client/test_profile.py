@@ -8,9 +8,10 @@ import gc
 import numpy as np
 import pytest
 
-from ingot.client import compile, timings
-from ingot.client.profile import Profiler
-from ingot.client.staged import StagedExecutable
+from ingot.client import compile
+from ingot.client.executables.staged import StagedExecutable
+from ingot.client.profiling import timings
+from ingot.client.profiling.profile import Profiler
 from ingot.formats.hlo_text import parse
 from ingot.llvm.machine_model import MachineModel
 from ingot.llvm.target import TargetSpec

@@ -11,7 +11,7 @@ import pytest
 
 import ingot
 from ingot.artifact.stages import Copy, Run
-from ingot.client.staged import StagedExecutable
+from ingot.client.executables.staged import StagedExecutable
 from ingot.evaluator.interpreter import evaluate
 from ingot.formats.hlo_text import parse_hlo
 from ingot.runtime.native import allocator_statistics

@@ -15,7 +15,7 @@ import pytest
 
 import ingot
 from ingot.client import clear_caches, stored
-from ingot.client.executable import Executable
+from ingot.client.executables.executable import Executable
 from ingot.llvm.cache import default_cache
 from ingot.support.sources import sources_stamp
 

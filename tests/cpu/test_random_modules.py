@@ -22,7 +22,7 @@ from tests.support.random_modules import random_inputs, random_module, random_sy
 
 import ingot
 from ingot.client.compilation import default_context
-from ingot.client.executable import Executable
+from ingot.client.executables.executable import Executable
 from ingot.evaluator import evaluate
 from ingot.hlo.dim import evaluate as size_at
 from ingot.hlo.dtype import dtype

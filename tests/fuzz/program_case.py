@@ -26,7 +26,7 @@ import numpy as np
 from tests.differential.comparison import difference
 
 import ingot
-from ingot.client.executable import Executable
+from ingot.client.executables.executable import Executable
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse, print_module
 from ingot.hlo.dtype import from_numpy

@@ -22,8 +22,8 @@ from ingot.native.operations import address_of
 from ingot.native.pointers import Array, Pointer
 from ingot.native.statics import static_array
 from ingot.native.types import i32, i64
-from ingot.runtime.c_python import python_addresses
 from ingot.runtime.native import library_imports
+from ingot.runtime.python.c_python import python_addresses
 
 
 def shielded(functions: Mapping[str, Callable[[int, int], int]]) -> dict[str, int]:

@@ -16,8 +16,8 @@ from tests.differential.test_dynamic import OFTEN, check_leaves, inputs_of, leav
 from tests.gpu.fake_driver import OUT_OF_MEMORY, FakeDriver
 
 import ingot
-from ingot.client.gpu_executable import GpuExecutable
-from ingot.client.gpu_staged import GpuStagedExecutable
+from ingot.client.executables.gpu_executable import GpuExecutable
+from ingot.client.executables.gpu_staged import GpuStagedExecutable
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse
 from ingot.hlo.module import Module

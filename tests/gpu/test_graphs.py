@@ -11,7 +11,7 @@ import pytest
 from tests.gpu.fake_driver import FakeDriver
 
 import ingot
-from ingot.client.gpu_executable import GpuExecutable
+from ingot.client.executables.gpu_executable import GpuExecutable
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse
 from ingot.gpu.host import GRAPH_NODES, LEAST_LAUNCHES

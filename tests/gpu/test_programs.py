@@ -13,7 +13,7 @@ from tests.gpu.fake_driver import OUT_OF_MEMORY, FakeDriver
 from tests.gpu.programs import COMPUTATIONS, check_result
 
 import ingot
-from ingot.client.gpu_executable import GpuExecutable
+from ingot.client.executables.gpu_executable import GpuExecutable
 from ingot.evaluator import evaluate
 from ingot.formats.hlo_text import parse_hlo
 from ingot.runtime.cuda.driver import ILLEGAL_ADDRESS, CudaError

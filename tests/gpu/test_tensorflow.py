@@ -14,8 +14,8 @@ from tests.gpu.fake_driver import OUT_OF_MEMORY, FakeDriver
 
 import ingot
 import ingot.tensorflow
-from ingot.client.gpu_hosted import HostedExecutable
-from ingot.client.gpu_staged import GpuStagedExecutable
+from ingot.client.executables.gpu_hosted import HostedExecutable
+from ingot.client.executables.gpu_staged import GpuStagedExecutable
 
 pytest_plugins = ("tests.gpu.fixtures",)
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ingot.artifact.abi import ARENA_SLOT
-from ingot.client.executable import Executable
+from ingot.client.executables.executable import Executable
 from ingot.hlo.dtype import dtype
 from ingot.runtime.native import native_runtime
 from ingot.runtime.records import PROGRAM

@@ -6,7 +6,7 @@ import ctypes
 import pytest
 
 from ingot.native.layout import Field, Record
-from ingot.runtime.allocator import ALLOCATOR, BLOCK
+from ingot.runtime.memory.allocator import ALLOCATOR, BLOCK
 from ingot.runtime.records import POOL, PROGRAM, PUBLIC_RECORDS, RUNTIME, c_header
 
 

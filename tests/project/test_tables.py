@@ -26,15 +26,23 @@ REASONS = {
     "client/pjrt/layouts.py": {"_layouts": "a row for each layout that a host asks for"},
     "client/pjrt/python_slots/transfer.py": {"TransferSlots._orders": "a row for each layout"},
     "client/pjrt/trampolines.py": {"_immortal": ONCE},
-    "client/profile.py": {"_recording": "the recording that goes on; stopping it removes it"},
-    "client/replicated.py": {"_idle": "as many threads as ran at once, for each number of devices"},
-    "frontends/torch/guarded_sizes.py": {"_KNOWN": "its keys are weak: shape environments"},
+    "client/profiling/profile.py": {
+        "_recording": "the recording that goes on; stopping it removes it"
+    },
+    "client/executables/replicated.py": {
+        "_idle": "as many threads as ran at once, for each number of devices"
+    },
+    "frontends/torch/fx/guarded_sizes.py": {"_KNOWN": "its keys are weak: shape environments"},
     "passes/spmd/own_partitions.py": {"_partitioners": "one, the host's"},
     "runtime/cuda/devices.py": {"_known": "a row for each GPU"},
-    "runtime/dlpack.py": {"_exported": "a row for each tensor that a consumer holds"},
-    "runtime/fibers.py": {"_groups": "a row for each list of devices that run one program"},
+    "runtime/arguments/dlpack.py": {"_exported": "a row for each tensor that a consumer holds"},
+    "runtime/threading/fibers.py": {
+        "_groups": "a row for each list of devices that run one program"
+    },
     "runtime/load.py": {"_mapped": "a row for each library with weights; none is unloaded"},
-    "client/threads.py": {"_pool": "a row for each number of threads, which is at most 4096"},
+    "client/executables/threads.py": {
+        "_pool": "a row for each number of threads, which is at most 4096"
+    },
     "client/shared.py": {"_latest": "the last 32 small programs"},
     "cpu/strategies/table.py": {"_asked_about": "a row for each kind of kernels"},
     "evaluator/registry.py": {"_RULES": IMPORTED},
@@ -72,12 +80,12 @@ REASONS = {
     },
     "frontends/tensorflow/launches/launch_op.py": {"_libraries": ONCE},
     "frontends/tensorflow/functions/list_forms.py": {"_converter": "a row for each element type"},
-    "frontends/tensorflow/lowering/rules.py": {"family": "a row for each family of ops"},
+    "frontends/tensorflow/lowering/walk/rules.py": {"family": "a row for each family of ops"},
     "frontends/torch/backend.py": {"_check_environment_once": ONCE},
     "frontends/torch/graphs.py": {
         "_listeners": "a list for each block that records graphs and is entered"
     },
-    "frontends/torch/placement.py": {"_warned": "a row for each op of PyTorch"},
+    "frontends/torch/partitioning/placement.py": {"_warned": "a row for each op of PyTorch"},
     "semantics/custom_calls.py": {
         "_targets": "a row for each name that somebody registered",
         "_preparations": RETURNED,
@@ -96,7 +104,9 @@ REASONS = {
     "native/functions.py": {"_replaced": RETURNED},
     "native/memory.py": {"function_at": "a row for each function whose address plain Python takes"},
     "native/pointers.py": {"class_over": "a row for each item type of our own annotations"},
-    "runtime/builtins.py": {"_definitions": "a row for each native function that Python calls"},
+    "runtime/python/builtins.py": {
+        "_definitions": "a row for each native function that Python calls"
+    },
     "runtime/foreign/collectives/combiners.py": {"_library": "reducers and element types"},
     "runtime/foreign/collectives/couriers.py": {"_couriers": "a row for each device of a client"},
     "runtime/foreign/feeds.py": {"_infeeds": "a queue for each device", "_outfeeds": "the same"},

@@ -12,8 +12,8 @@ from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, I8, I32, I64, PTR, VOID
-from ingot.runtime.program import Program
-from ingot.runtime.sync import discard
+from ingot.runtime.programs.program import Program
+from ingot.runtime.threading.sync import discard
 
 CHUNK = 256
 RUN_PARAMS = ("rt", "inputs", "outputs", "temp", "sizes", "constants")

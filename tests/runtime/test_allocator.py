@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingot.runtime.allocator import (
+from ingot.runtime.memory.allocator import (
     BLOCK,
     BLOCK_HEADER_BYTES,
     HUGE_FROM_BYTES,

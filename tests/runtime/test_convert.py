@@ -12,8 +12,8 @@ from tests.runtime import programs
 
 from ingot.artifact.abi import ParamInfo
 from ingot.hlo.dtype import DTYPES
-from ingot.runtime.convert import conform
-from ingot.runtime.dlpack import import_tensor
+from ingot.runtime.arguments.convert import conform
+from ingot.runtime.arguments.dlpack import import_tensor
 from ingot.support.diagnostics import ExecutionError
 
 F32_VECTOR = ParamInfo("f32", (None,), "x")

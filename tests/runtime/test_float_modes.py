@@ -14,7 +14,7 @@ from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import PTR, VOID
-from ingot.runtime.float_modes import MODES, PLAIN
+from ingot.runtime.threading.float_modes import MODES, PLAIN
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="MXCSR is of x86-64")
 

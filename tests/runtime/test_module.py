@@ -13,7 +13,9 @@ from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.native.functions import exported_of, external_symbols, llvm_signature
-from ingot.runtime import allocator, entries, execute, python_interrupts, staged_code
+from ingot.runtime import entries
+from ingot.runtime.executor import execute, staged_code
+from ingot.runtime.memory import allocator
 from ingot.runtime.module import (
     LIBRARY_FUNCTIONS,
     NATIVE_FUNCTIONS,
@@ -21,6 +23,7 @@ from ingot.runtime.module import (
     runtime_module,
 )
 from ingot.runtime.native import allocator_statistics, library_imports, native_runtime
+from ingot.runtime.python import interrupts as python_interrupts
 from ingot.runtime.records import ABI_VERSION, RUNTIME, c_header
 
 ROOT = Path(__file__).resolve().parents[2]

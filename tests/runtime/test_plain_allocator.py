@@ -19,8 +19,9 @@ from ingot.native.functions import llvm_signature, replaced, symbol_of
 from ingot.native.memory import raw_address
 from ingot.native.module import Translation
 from ingot.native.pointers import Pointer
-from ingot.runtime import allocator, array_memory, state
-from ingot.runtime.allocator import ALLOCATOR, Allocator
+from ingot.runtime import state
+from ingot.runtime.memory import allocator, array_memory
+from ingot.runtime.memory.allocator import ALLOCATOR, Allocator
 from ingot.runtime.native import library_imports
 
 ADDRESS, SIZE, INT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32

@@ -17,9 +17,11 @@ from ingot.native.functions import HostFunction, native, replaced
 from ingot.native.memory import raw_address
 from ingot.native.pointers import Array, Pointer
 from ingot.native.types import i32, i64
-from ingot.runtime import execute, interrupts, profiler, python_interrupts, steps
-from ingot.runtime.python_objects import CPYTHON, INTERRUPTS
+from ingot.runtime.executor import execute, profiler, steps
+from ingot.runtime.python import interrupts as python_interrupts
+from ingot.runtime.python.objects import CPYTHON, INTERRUPTS
 from ingot.runtime.records import Buffers, Dims, Program, Runtime
+from ingot.runtime.threading import interrupts
 
 
 @native

@@ -18,8 +18,8 @@ from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import I32, I64, PTR, VOID
 from ingot.runtime.native import default_num_threads, native_runtime, num_threads, set_num_threads
-from ingot.runtime.pool import MAX_TICKETS
 from ingot.runtime.records import RUNTIME
+from ingot.runtime.threading.pool import MAX_TICKETS
 from ingot.support.diagnostics import ArgumentError
 from ingot.support.flags import NUM_THREADS, override
 

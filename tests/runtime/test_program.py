@@ -14,8 +14,8 @@ import pytest
 from tests.runtime import programs
 
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
-from ingot.runtime import program as program_module
 from ingot.runtime.native import allocator_statistics, native_runtime, num_threads, set_num_threads
+from ingot.runtime.programs import program as program_module
 from ingot.support.diagnostics import ExecutionError, ResourceError
 
 pytestmark = pytest.mark.fast_share(4)

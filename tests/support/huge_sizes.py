@@ -19,13 +19,13 @@ import numpy as np
 from tests.support.random_modules import Maker
 
 import ingot
-from ingot.client.executable import Executable
+from ingot.client.executables.executable import Executable
 from ingot.hlo.dim import Dim, divisors, evaluate
 from ingot.hlo.dtype import F32
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
 from ingot.host.sizes import computed_sizes
-from ingot.runtime.execute import FIRST_CONSTRAINT
+from ingot.runtime.executor.execute import FIRST_CONSTRAINT
 from ingot.runtime.native import native_runtime
 from ingot.support.diagnostics import IngotError
 

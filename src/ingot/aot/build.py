@@ -44,7 +44,7 @@ from ingot.llvm.linking import LIBRARY_SYMBOLS
 from ingot.llvm.optimization import HOST_PROGRAM
 from ingot.llvm.shared_library import link_shared
 from ingot.llvm.target import TargetSpec
-from ingot.runtime.program import storage_of
+from ingot.runtime.programs.program import storage_of
 from ingot.support.diagnostics import ResourceError, UnsupportedError
 from ingot.support.records import record
 from ingot.support.regex import regex

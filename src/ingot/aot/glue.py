@@ -33,7 +33,7 @@ from ingot.llvm.builder import FunctionBuilder, ModuleBuilder
 from ingot.llvm.types import I8, I32, I64, PTR, VOID, Type
 from ingot.llvm.values import Value, zero
 from ingot.runtime.records import RUNTIME
-from ingot.runtime.sync import discard
+from ingot.runtime.threading.sync import discard
 from ingot.support.records import record
 
 LIBRARY_METADATA = "ingot_aot_metadata"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Threads of an artifact: its own pool, with `--threads=own`.
 
-It emits the pool of the runtime (`ingot.runtime.pool`) and `S_set_threads` into the glue.
+It emits the pool of the runtime (`ingot.runtime.threading.pool`) and `S_set_threads` into the glue.
 Invariant: no thread is started before an execution has work for it, and none before `S_set_threads`
 has set more than one; workers are detached and live as long as the process.
 """
@@ -13,8 +13,8 @@ from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.types import I32, I64, PTR
 from ingot.llvm.values import FunctionRef, Value
 from ingot.native.module import Translation
-from ingot.runtime.pool import parallel
 from ingot.runtime.records import POOL
+from ingot.runtime.threading.pool import parallel
 from ingot.support.records import record
 
 THREAD_FUNCTIONS = (

@@ -3,8 +3,8 @@
 
 A program that computes sizes (`hlo.size_definitions`) is cut where they are defined. The results
 are *stages*, ordinary programs, and a few instructions between them, which the runtime interprets
-(`runtime.staged_code`). Values that are passed between stages are in the slots of a frame: the
-address of the data, the address of the block to free (0: the data is not owned), and the
+(`runtime.executor.staged_code`). Values that are passed between stages are in the slots of a frame:
+the address of the data, the address of the block to free (0: the data is not owned), and the
 dimensions.
 
 Invariant: each block is in one slot, and is freed when the program ends, even by an error, except

@@ -2,8 +2,8 @@
 """Host programs as data: a straight line of kernel calls whose sizes are all known.
 
 Most programs are of this kind: no loop, no branch, no foreign call, no symbolic size. Their host
-program need not be compiled; the runtime interprets the steps (`ingot.runtime.steps`), as XLA:CPU
-does with its thunks. Everything else has a host program of machine code (`ingot.host`).
+program need not be compiled; the runtime interprets the steps (`ingot.runtime.executor.steps`), as
+XLA:CPU does with its thunks. Everything else has a host program of machine code (`ingot.host`).
 
 The steps are words of 8 bytes before the constants in the constant block:
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ingot.client.dump import AFTER, BEFORE, Dump, print_module, subject_text
-from ingot.client.executable import Executable
-from ingot.client.inspection import CpuInspection
-from ingot.client.memory_report import memory_usage_report
+from ingot.client.executables.executable import Executable
 from ingot.client.options import AnyStage
-from ingot.client.reproducer import reproducible
+from ingot.client.reports.dump import AFTER, BEFORE, Dump, print_module, subject_text
+from ingot.client.reports.inspection import CpuInspection
+from ingot.client.reports.memory_report import memory_usage_report
+from ingot.client.reports.reproducer import reproducible
 from ingot.cpu.compiler import compile_module
 from ingot.hlo.module import Module
 from ingot.hlo.rewrite.licence import Fp
@@ -35,13 +35,13 @@ from ingot.support.tracing import Level, enabled, log, log_text
 from ingot.support.xla_flags import XlaFlags, current_xla_flags
 
 if TYPE_CHECKING:
-    from ingot.client.gpu_executable import GpuExecutable
-    from ingot.client.gpu_staged import GpuStagedExecutable
-    from ingot.client.staged import StagedExecutable
+    from ingot.client.executables.gpu_executable import GpuExecutable
+    from ingot.client.executables.gpu_staged import GpuStagedExecutable
+    from ingot.client.executables.staged import StagedExecutable
     from ingot.runtime.cuda.devices import Device
 
 
-_compile_staged = function_at_home("ingot.client.staged", "compile_staged")
+_compile_staged = function_at_home("ingot.client.executables.staged", "compile_staged")
 
 custom_calls.before_use(
     function_at_home("ingot.runtime.foreign.builtin", "register_builtin_targets")
@@ -105,8 +105,8 @@ def compile_for_gpu(
     is_final: bool,
 ) -> GpuExecutable | GpuStagedExecutable:
     """Compile a module for a GPU with the settings in force; see `ingot.compile`."""
-    from ingot.client.gpu_executable import GpuExecutable
-    from ingot.client.gpu_staged import compile_any_for_gpu
+    from ingot.client.executables.gpu_executable import GpuExecutable
+    from ingot.client.executables.gpu_staged import compile_any_for_gpu
 
     verify(module)
     timer = PhaseTimer()
@@ -139,7 +139,7 @@ def _report(executable: Executable, module: Module, dump: Dump) -> None:
     """Write the dumps that were asked for, and the log lines of `INGOT_DEBUG`."""
     if dump.active:
         if dump.takes_snapshots:
-            from ingot.client.snapshots import dump_snapshots
+            from ingot.client.executables.snapshots import dump_snapshots
 
             dump_snapshots(executable, dump)
         code: dict[str, AnyStage] = {"ir-no-opt.ll": "llvm", "ir-with-opt.ll": "llvm_optimized"}

@@ -10,9 +10,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal, overload
 
 from ingot.client import shared, stored
-from ingot.client.executable import Executable, Origin
+from ingot.client.executables.executable import Executable, Origin
+from ingot.client.executables.threads import require_threads
 from ingot.client.options import FpMode, ProgramLike, Settings, checked, module_of
-from ingot.client.threads import require_threads
 from ingot.hlo.module import Module
 from ingot.hlo.verifier import verify
 from ingot.llvm.target import TargetSpec
@@ -24,9 +24,9 @@ from ingot.support.forking import defers_fork
 from ingot.support.xla_flags import XlaFlags, current_xla_flags
 
 if TYPE_CHECKING:
-    from ingot.client.gpu_executable import GpuExecutable
-    from ingot.client.gpu_staged import GpuStagedExecutable
-    from ingot.client.staged import StagedExecutable
+    from ingot.client.executables.gpu_executable import GpuExecutable
+    from ingot.client.executables.gpu_staged import GpuStagedExecutable
+    from ingot.client.executables.staged import StagedExecutable
     from ingot.hlo.rewrite.pass_base import PassContext
     from ingot.runtime.cuda.devices import Device
 
@@ -132,7 +132,7 @@ def _gpu_of(name: str, threads: int | None, target: TargetSpec | None) -> Device
     require_type(name, str, "the device")
     if name == "cpu":
         return None
-    from ingot.client.gpu_executable import device_named
+    from ingot.client.executables.gpu_executable import device_named
 
     gpu = device_named(name)
     if gpu is not None and (threads is not None or target is not None):

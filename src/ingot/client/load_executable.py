@@ -15,9 +15,9 @@ from dataclasses import replace
 
 from ingot.client.compilation import default_context
 from ingot.client.compile import compile
-from ingot.client.executable import Executable
-from ingot.client.serialize import read_saved
-from ingot.client.staged import StagedExecutable
+from ingot.client.executables.executable import Executable
+from ingot.client.executables.serialize import read_saved
+from ingot.client.executables.staged import StagedExecutable
 from ingot.support.arguments import bytes_of
 from ingot.support.xla_flags import current_xla_flags
 

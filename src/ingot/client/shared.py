@@ -20,7 +20,7 @@ import weakref
 from collections import OrderedDict
 from typing import Any
 
-from ingot.client.executable import Executable
+from ingot.client.executables.executable import Executable
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.module import Module

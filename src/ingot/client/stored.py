@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from ingot.artifact.artifact import Artifact
 from ingot.artifact.facts import Facts
-from ingot.client.executable import Executable, Origin
-from ingot.client.linking import load
+from ingot.client.executables.executable import Executable, Origin
+from ingot.client.executables.linking import load
 from ingot.client.shared import shows_compilations
 from ingot.hlo.module import Module
 from ingot.llvm.binding import llvmlite_version
@@ -33,7 +33,7 @@ from ingot.support.timing import PhaseTimer
 from ingot.support.xla_flags import XlaFlags
 
 if TYPE_CHECKING:
-    from ingot.client.inspection import CpuInspection
+    from ingot.client.reports.inspection import CpuInspection
 
 SOURCES = (
     *("support", "native", "llvm", "hlo", "semantics", "artifact", "formats", "evaluator"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a GPU has: the numbers that schedules are decided by.
+"""The machine model of GPUs: the numbers from which schedules are decided.
 
 Invariant: plain values; equal machines and equal kernels give equal code. Nothing here asks a
 device: code is compiled for a compute capability by its name.

@@ -472,6 +472,17 @@ def evaluate(size: int | Dim, values: Mapping[str, int]) -> int:
     return total
 
 
+NOMINAL_SIZE = 64
+"""What a symbol counts as where amounts of work or memory are compared."""
+
+
+def nominal(size: int | Dim) -> int:
+    """Return the number that stands for `size` in comparisons: that of symbols of NOMINAL_SIZE."""
+    if isinstance(size, int):
+        return size
+    return evaluate(size, dict.fromkeys(size.symbols, NOMINAL_SIZE))
+
+
 def divisors(size: int | Dim) -> Iterator[Dim]:
     """Yield the symbolic sizes that `size` divides by."""
     for key, _ in () if isinstance(size, int) else size.terms:

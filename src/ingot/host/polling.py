@@ -2,8 +2,8 @@
 """Polls in compiled host programs: whether this execution was cancelled.
 
 A host program polls in its loops and after long kernels. A poll costs a load and a branch unless
-the runtime's counter has advanced; `ingot.runtime.interrupts` says who advances it, and has the
-polls of native functions (`Polls`).
+the runtime's counter has advanced; `ingot.runtime.threading.interrupts` says who advances it, and
+has the polls of native functions (`Polls`).
 
 Invariant: a cancellation from before the execution began is seen too, since the counter is read
 first.

@@ -2,8 +2,8 @@
 """What a profiler times: the sites of a host program, numbered.
 
 The host program (`host.program`, or the runtime if it interprets steps) tells the profiler the
-number of a site; `client.profile` knows its name. Invariant: kernel calls come first, in the order
-of the schedule.
+number of a site; `client.profiling.profile` knows its name. Invariant: kernel calls come first, in
+the order of the schedule.
 """
 
 from __future__ import annotations

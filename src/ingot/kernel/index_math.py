@@ -18,6 +18,9 @@ from ingot.analysis.common_factors import common_factors
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, product
 
+MIN_INDEX_BITS = 32
+"""Bits of the narrowest integers that are taken for indices: narrower ones may wrap around."""
+
 Index = tuple[int | Dim, ...]
 Extents = Mapping[str, int | Dim]
 

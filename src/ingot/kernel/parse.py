@@ -23,7 +23,7 @@ Example:
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ingot.formats.hlo_text.reader import SKIP, Reader, with_span
 from ingot.formats.hlo_text.window_text import read_window
@@ -48,7 +48,7 @@ from ingot.kernel.ir import (
     TopKKernel,
 )
 from ingot.kernel.parse_values import BUFFER, ValueReader
-from ingot.kernel.text import ATTENTION_PARTS
+from ingot.kernel.text import PRODUCTS
 from ingot.kernel.verifier import broken_constraint
 from ingot.support.arguments import encodable
 from ingot.support.diagnostics import IngotError, ParseError
@@ -207,34 +207,28 @@ class _Parser(ValueReader):
 
     # ---- the other kinds
 
-    def _sums(self, names: tuple[str, ...]) -> tuple[tuple[Axis, ...], DType, tuple[Buffer, ...]]:
-        """Take the axes, as many as `names`, the type of the sums, and the buffers of a kernel."""
+    def _products(self, word: str) -> dict[str, Any]:
+        """Take the fields of a kernel of products, by name, and the end of the kernel."""
+        names, values = PRODUCTS[word]
         at = self.reader.skip()
         axes = self._over()
         if len(axes) != len(names):
             wanted = f"{', '.join(names[:-1])} and {names[-1]}"
             self.reader.fail(f"expected {len(names)} axes: {wanted}, found {len(axes)}", at=at)
-        accumulate = self._in_type()
+        found: dict[str, Any] = dict(zip(names, axes, strict=True))
+        found["accumulate"] = self._in_type()
         self.reader.expect("{", "after the element type")
-        return axes, accumulate, self._buffers()
+        found["buffers"] = self._buffers()
+        if word == "contraction":
+            found["patches"] = self._patches()
+        found |= {name: self._named(name) for name in values}
+        return found | {"stores": self._stores()}
 
     def _contraction(self) -> ContractionKernel:
-        axes, accumulate, buffers = self._sums(("batch", "m", "n", "k"))
-        patches = self._patches()
-        lhs, rhs = self._named("lhs"), self._named("rhs")
-        stores = self._stores()
-        batch, m, n, k = axes
-        return ContractionKernel(batch, m, n, k, lhs, rhs, accumulate, stores, buffers, patches)
+        return ContractionKernel(**self._products("contraction"))
 
     def _attention(self) -> AttentionKernel:
-        axes, accumulate, buffers = self._sums(("batch", "m", "n", "k", "e"))
-        batch, m, n, k, e = axes
-        lhs, rhs, values, scores, shift, power = map(self._named, ATTENTION_PARTS)
-        stores = self._stores()
-        return AttentionKernel(
-            *(batch, m, n, k, e, lhs, rhs, values, accumulate),
-            *(scores, shift, power, stores, buffers),
-        )
+        return AttentionKernel(**self._products("attention"))
 
     def _stores(self) -> tuple[Store, ...]:
         """Take definitions and stores up to the end of a kernel."""

@@ -181,8 +181,14 @@ def _float(text: str, kind: Any) -> Any:
     return made if is_near else None
 
 
-ATTENTION_PARTS = ("lhs", "rhs", "values", "scores", "shift", "power")
-"""Expressions of an attention kernel that have names in its text."""
+PRODUCTS = {
+    "contraction": (("batch", "m", "n", "k"), ("lhs", "rhs")),
+    "attention": (
+        ("batch", "m", "n", "k", "e"),
+        ("lhs", "rhs", "values", "scores", "shift", "power"),
+    ),
+}
+"""Kernels of products by their word in texts: the names of their axes and of their expressions."""
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -195,10 +201,8 @@ def kernel_text(kernel: Kernel) -> str:
         kernel = kernel.general
     if isinstance(kernel, LoopKernel):
         writer.loop(kernel)
-    elif isinstance(kernel, ContractionKernel):
-        writer.contraction(kernel)
-    elif isinstance(kernel, AttentionKernel):
-        writer.attention(kernel)
+    elif isinstance(kernel, (ContractionKernel, AttentionKernel)):
+        writer.products(kernel)
     elif isinstance(kernel, SortKernel):
         writer.sort(kernel)
     elif isinstance(kernel, FftKernel):
@@ -207,7 +211,7 @@ def kernel_text(kernel: Kernel) -> str:
         writer.top_k(kernel)
     if product is not None:
         writer.lines.append("} or as")
-        writer.contraction(product)
+        writer.products(product)
     writer.lines.append("}\n")
     return "\n".join(writer.lines)
 
@@ -232,17 +236,19 @@ class _Writer:
         for item in kernel.passes:
             self._pass(item)
 
-    def contraction(self, kernel: ContractionKernel) -> None:
-        axes = _axes((kernel.batch, kernel.m, kernel.n, kernel.k))
-        self.lines.append(f"contraction over [{axes}] in {kernel.accumulate.name} {{")
+    def products(self, kernel: ContractionKernel | AttentionKernel) -> None:
+        is_plain = isinstance(kernel, ContractionKernel)
+        word, patches = ("contraction", kernel.patches) if is_plain else ("attention", None)
+        names, values = PRODUCTS[word]
+        axes = _axes(tuple(getattr(kernel, name) for name in names))
+        self.lines.append(f"{word} over [{axes}] in {kernel.accumulate.name} {{")
         self._buffers(kernel.buffers)
-        patches = kernel.patches
         if patches is not None:
             along = "k" if patches.along_k else "m"
             m, k = _axes(patches.m), _axes(patches.k)
             self.lines.append(f"  patches [{m}] by [{k}] along {along}")
-        self.lines.append(f"  lhs = {self._value(kernel.lhs, '  ')}")
-        self.lines.append(f"  rhs = {self._value(kernel.rhs, '  ')}")
+        for name in values:
+            self.lines.append(f"  {name} = {self._value(getattr(kernel, name), '  ')}")
         for store in kernel.stores:
             self._store(store, "  ")
 
@@ -256,15 +262,6 @@ class _Writer:
             "as",
         )
         self.lines.append(" ".join(parts))
-
-    def attention(self, kernel: AttentionKernel) -> None:
-        head = f"attention over [{_axes(kernel.axes)}] in {kernel.accumulate.name} {{"
-        self.lines.append(head)
-        self._buffers(kernel.buffers)
-        for name in ATTENTION_PARTS:
-            self.lines.append(f"  {name} = {self._value(getattr(kernel, name), '  ')}")
-        for store in kernel.stores:
-            self._store(store, "  ")
 
     def sort(self, kernel: SortKernel) -> None:
         operands = ", ".join([f"b{number}" for number in kernel.operands])

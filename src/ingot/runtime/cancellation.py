@@ -2,10 +2,10 @@
 """`Cancellation`: ends executions from another thread, or at a deadline.
 
 An execution that gets one runs with a runtime record of its own, which says when it must end
-(`ingot.runtime.interrupts`). It ends at its next poll: in a loop of the host program, or after a
-kernel; a kernel is not interrupted. The call then raises ExecutionError INGOT0511, its results are
-dropped, its arena is freed, and the executable can be called again. Arguments that were donated to
-it may be overwritten, as without a cancellation.
+(`ingot.runtime.threading.interrupts`). It ends at its next poll: in a loop of the host program, or
+after a kernel; a kernel is not interrupted. The call then raises ExecutionError INGOT0511, its
+results are dropped, its arena is freed, and the executable can be called again. Arguments that were
+donated to it may be overwritten, as without a cancellation.
 
 Example (in one thread, then in another):
     cancellation = Cancellation(seconds=10)

@@ -12,23 +12,13 @@ from types import ModuleType
 from ingot.llvm.builder import ModuleBuilder
 from ingot.native.functions import exported_of, external_symbols
 from ingot.native.module import Translation
-from ingot.runtime import (
-    allocator,
-    array_memory,
-    c_library,
-    execute,
-    fibers,
-    interrupts,
-    pool,
-    profiler,
-    python_call,
-    python_interrupts,
-    python_objects,
-    staged_code,
-    state,
-    steps,
-    threads,
-)
+from ingot.runtime import c_library, state
+from ingot.runtime.executor import execute, profiler, staged_code, steps
+from ingot.runtime.memory import allocator, array_memory
+from ingot.runtime.python import call as python_call
+from ingot.runtime.python import interrupts as python_interrupts
+from ingot.runtime.python import objects as python_objects
+from ingot.runtime.threading import fibers, interrupts, pool, threads
 
 _FILES = (pool, allocator, interrupts, execute, steps, staged_code, profiler, state)
 _PYTHON_FILES = (python_objects, python_call, python_interrupts, array_memory)

@@ -22,11 +22,11 @@ from ingot.artifact.abi import MAX_BUFFER_BYTES
 from ingot.llvm.jit import compile_named
 from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
-from ingot.runtime.allocator import ALLOCATOR
-from ingot.runtime.interrupts import WATCH
+from ingot.runtime.memory.allocator import ALLOCATOR
 from ingot.runtime.module import LIBRARY_FUNCTIONS, runtime_module
-from ingot.runtime.pool import TICKET_BITS
 from ingot.runtime.records import POOL, RUNTIME
+from ingot.runtime.threading.interrupts import WATCH
+from ingot.runtime.threading.pool import TICKET_BITS
 from ingot.support.arguments import require_type
 from ingot.support.diagnostics import ArgumentError
 from ingot.support.flags import ALLOCATOR_CACHE_BYTES, NUM_THREADS

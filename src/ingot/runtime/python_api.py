@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The border to CPython and NumPy: struct offsets tested, the `PYTHON` record, built-in functions.
 
-The native Python call reads objects as the structs of `python_objects`. They hold for every
+The native Python call reads objects as the structs of `python.objects`. They hold for every
 CPython with a GIL from 3.11 on and for NumPy from 1.26 on, but nobody promises them: so they are
 compared with live objects first. Invariant: `layout_problems()` only reads memory that is known
 to belong to the objects, and the native call is never used when it finds something.
@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from ingot.runtime.array_memory import HANDLER_FUNCTIONS
-from ingot.runtime.builtins import definition_of
-from ingot.runtime.interrupts import WATCH
+from ingot.runtime.memory.array_memory import HANDLER_FUNCTIONS
 from ingot.runtime.native import NativeRuntime
-from ingot.runtime.python_interrupts import ends_by_interrupt
-from ingot.runtime.python_objects import PYTHON, ArrayObject, ArrayType, PyObject, RecordObject
+from ingot.runtime.python.builtins import definition_of
+from ingot.runtime.python.interrupts import ends_by_interrupt
+from ingot.runtime.python.objects import PYTHON, ArrayObject, ArrayType, PyObject, RecordObject
+from ingot.runtime.threading.interrupts import WATCH
 
 _NEW_FROM_DESCR_SLOT = 94
 _HANDLER_NAME_BYTES = 127
@@ -171,7 +171,7 @@ def fill_python_record(
 
 def make_method(runtime: NativeRuntime) -> Callable[[Any], Callable[..., Any]]:
     """Return a function that makes the built-in function of a program from its record."""
-    doc = b"Run the compiled program on these arrays; see ingot.runtime.program.Program."
+    doc = b"Run the compiled program on these arrays; see ingot.runtime.programs.program.Program."
     pointer = definition_of(b"call", runtime.address("ingot_python_call"), doc)
     types: Any = (type(pointer), ctypes.py_object, ctypes.c_void_p)
     new = _c_function("PyCFunction_NewEx", ctypes.py_object, *types)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recordings of events: `start()`, run programs, `stop()` returns the events.
 
-This is above the native recorder (`ingot.runtime.profiler`) and below `ingot.client.profile`, which
-knows the names of sites. There is one recording at a time. Invariant: the memory of the events is
-mapped once and never unmapped, since an execution that began before `stop` may still write to it.
+This is above the native recorder (`ingot.runtime.executor.profiler`) and below
+`ingot.client.profiling.profile`, which knows the names of sites. There is one recording at a time.
+Invariant: the memory of the events is mapped once and never unmapped, since an execution that began
+before `stop` may still write to it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import time
 from functools import cache
 from typing import Any
 
+from ingot.runtime.executor.profiler import EVENT, PROFILE_FUNCTION, PROFILER
 from ingot.runtime.native import native_runtime
-from ingot.runtime.profiler import EVENT, PROFILE_FUNCTION, PROFILER
 from ingot.runtime.records import RUNTIME
 from ingot.support.diagnostics import ResourceError
 from ingot.support.forking import ForkLock, defers_fork

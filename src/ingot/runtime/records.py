@@ -41,7 +41,7 @@ class Pool(
         "spin": "ns that a worker lets others run before it sleeps",
     },
 ):
-    """The thread pool; `ingot.runtime.pool` runs it."""
+    """The thread pool; `ingot.runtime.threading.pool` runs it."""
 
     state: Atomic[i64]
     function: Atomic[ChunkFunction]
@@ -163,7 +163,7 @@ RunFunction = Callable[[Runtime, Buffers, Buffers, Pointer | None, Array[i64], P
 """`S_run` of the execution ABI."""
 
 ProfileFunction = Callable[[Runtime, RunFunction, Pointer | None, i64, i64], i64]
-"""`ingot.runtime.profiler.profile`."""
+"""`ingot.runtime.executor.profiler.profile`."""
 
 
 class Program(
@@ -241,7 +241,7 @@ class Staged(
         "slots": "int64_t[num_slots], the offset of each slot in the frame",
     },
 ):
-    """A program of stages; `ingot.runtime.staged_code` runs it."""
+    """A program of stages; `ingot.runtime.executor.staged_code` runs it."""
 
     code: Pointer
     frame_words: i64

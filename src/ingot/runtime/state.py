@@ -10,15 +10,15 @@ from ingot.artifact.abi import MAX_BUFFER_BYTES
 from ingot.native.functions import exported
 from ingot.native.statics import static
 from ingot.native.types import i64
-from ingot.runtime.allocator import STATE as ALLOCATOR
-from ingot.runtime.allocator import Allocator, allocate, free
-from ingot.runtime.interrupts import STATE as WATCH
-from ingot.runtime.interrupts import Watch, poll
-from ingot.runtime.pool import parallel
-from ingot.runtime.profiler import STATE as PROFILER
-from ingot.runtime.profiler import Profiler
+from ingot.runtime.executor.profiler import STATE as PROFILER
+from ingot.runtime.executor.profiler import Profiler
+from ingot.runtime.executor.staged_code import cpu_stages
+from ingot.runtime.memory.allocator import STATE as ALLOCATOR
+from ingot.runtime.memory.allocator import Allocator, allocate, free
 from ingot.runtime.records import ABI_VERSION, Pool, Runtime
-from ingot.runtime.staged_code import cpu_stages
+from ingot.runtime.threading.interrupts import STATE as WATCH
+from ingot.runtime.threading.interrupts import Watch, poll
+from ingot.runtime.threading.pool import parallel
 
 RUNTIME = static(Runtime, "IngotRuntime.state")
 POOL = static(Pool, "IngotPool.state")

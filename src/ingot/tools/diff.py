@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from ingot.client.profile import kept_executables
+from ingot.client.profiling.profile import kept_executables
 from ingot.tools.diffs.differences import SECONDS, Diff, diff_case
 from ingot.tools.diffs.function_hooks import compared_functions
 from ingot.tools.programs.cases import Case

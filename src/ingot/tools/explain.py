@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ingot.analysis.network.description import Network
 from ingot.client.compile import compile
-from ingot.client.profile import Profiler
+from ingot.client.profiling.profile import Profiler
 from ingot.support.observing import observed
 from ingot.tools.jax_cache_misses import explained_misses
 from ingot.tools.programs import loading

@@ -15,10 +15,10 @@ from typing import Any, cast
 
 from ingot.analysis.network.description import Network
 from ingot.client.compile import compile
-from ingot.client.executable import Executable
+from ingot.client.executables.executable import Executable
+from ingot.client.executables.staged import StagedExecutable
 from ingot.client.options import ProgramLike
 from ingot.client.partition import module_of_device
-from ingot.client.staged import StagedExecutable
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import ArgumentError, UnsupportedError
 from ingot.support.observing import observed

@@ -17,11 +17,11 @@ from rich.table import Table
 
 from ingot.client.compilation import default_context
 from ingot.client.compile import compile
-from ingot.client.dump import AFTER, BEFORE, Dump
-from ingot.client.executable import Executable
-from ingot.client.inspected_stages import stages_refused
+from ingot.client.executables.executable import Executable
+from ingot.client.executables.inspected_stages import stages_refused
+from ingot.client.executables.staged import StagedExecutable
 from ingot.client.options import STAGES, Stage
-from ingot.client.staged import StagedExecutable
+from ingot.client.reports.dump import AFTER, BEFORE, Dump
 from ingot.formats.hlo_text import parse, print_module
 from ingot.formats.load import dump
 from ingot.gpu.kernels import STAGES as GPU_STAGES

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import click
 
 from ingot.client.compile import compile
-from ingot.client.profile import Profile, Profiler
-from ingot.client.profile_table import table
+from ingot.client.profiling.profile import Profile, Profiler
+from ingot.client.profiling.profile_table import table
 from ingot.client.roofline import measured_machine
 from ingot.semantics.device_groups import grid_of
 from ingot.tools.programs.options import ModuleOptions, module_options, switch

@@ -51,7 +51,7 @@ class EnableAfterImport(AfterImport):
         self._enable()
 
     def _enable(self) -> None:
-        """Enable the front end; a framework that it cannot stand behind is imported all the same.
+        """Enable the front end; a framework that it does not support is imported all the same.
 
         Where nothing but Ingot may compile (`INGOT_STRICT=1`), that is an error.
         """
@@ -68,7 +68,7 @@ class EnableAfterImport(AfterImport):
             print(f"ingot: the program runs without Ingot: {text}", file=sys.stderr)
 
     def _strange(self, error: Exception) -> str:
-        """Return what to say of a framework that the front end failed at in no foreseen way."""
+        """Return the message for a framework with which the front end failed unexpectedly."""
         version = getattr(sys.modules.get(self._framework), "__version__", "of no known version")
         return (
             f"{self._framework} {version} is not as Ingot knows it: {type(error).__name__}: "

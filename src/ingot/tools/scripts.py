@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
-from ingot.client.executable import Executable
-from ingot.client.profile import kept_executables
+from ingot.client.executables.executable import Executable
+from ingot.client.profiling.profile import kept_executables
 from ingot.support.diagnostics import UnsupportedError
 from ingot.tools.script_runner import run_program
 

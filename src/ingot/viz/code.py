@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ingot.client.executable import Executable
+from ingot.client.executables.executable import Executable
 from ingot.formats.hlo_text import print_computation
 from ingot.hlo.instruction import Instruction
 from ingot.kernel.text import kernel_text

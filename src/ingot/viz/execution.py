@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ingot.client.executable import Executable
-from ingot.client.profile import Profile
-from ingot.client.timings import Site
+from ingot.client.executables.executable import Executable
+from ingot.client.profiling.profile import Profile
+from ingot.client.profiling.timings import Site
 from ingot.runtime.recording import Event
 from ingot.runtime.records import PROGRAM
 from ingot.viz.content import EventReport

@@ -14,11 +14,11 @@ from typing import Any
 
 from ingot.analysis.liveness import analyze_liveness
 from ingot.analysis.network.description import Network
-from ingot.client.executable import Executable
-from ingot.client.inspected_stages import stages_refused
-from ingot.client.profile import Profile
-from ingot.client.staged import StagedExecutable
-from ingot.client.timings import Row, rows_of_runs
+from ingot.client.executables.executable import Executable
+from ingot.client.executables.inspected_stages import stages_refused
+from ingot.client.executables.staged import StagedExecutable
+from ingot.client.profiling.profile import Profile
+from ingot.client.profiling.timings import Row, rows_of_runs
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.rewrite.pass_base import PassTiming

@@ -17,7 +17,7 @@ from functools import lru_cache
 from ingot.analysis.network.description import Network
 from ingot.analysis.network.events import simulate
 from ingot.analysis.network.formulas import FORMULAS, Placement, seconds_of
-from ingot.client.executable import Executable
+from ingot.client.executables.executable import Executable
 from ingot.hlo.computation import Computation
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait

@@ -16,7 +16,7 @@ from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.native.module import Translation
-from ingot.runtime.c_python import python_addresses
+from ingot.runtime.python.c_python import python_addresses
 
 AFTER_THE_END = """
 import ctypes

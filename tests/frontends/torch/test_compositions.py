@@ -11,7 +11,7 @@ import torch
 from tests.frontends.torch.compare import assert_same
 from torch.nn import functional
 
-from ingot.frontends.torch import decompose
+from ingot.frontends.torch.decompositions import decompose
 from ingot.support.flags import override_values
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch._dynamo.exc import BackendCompilerFailed
 
-from ingot.frontends.torch import call_code
+from ingot.frontends.torch.launches import call_code
 from ingot.frontends.torch.options import Options
 from ingot.support.diagnostics import ArgumentError, FlagError
 from ingot.support.flags import DUMP_TO, NUM_THREADS, STRICT, override

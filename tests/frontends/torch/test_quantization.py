@@ -8,7 +8,7 @@ import torch
 from tests.frontends.torch.compare import assert_same
 
 from ingot.frontends.torch.graphs import compiled_graphs
-from ingot.frontends.torch.lowering import packed_weights
+from ingot.frontends.torch.lowering.linalg_ops import packed_weights
 from ingot.support.flags import override_values
 
 importlib.import_module("torch.ao.quantization.fx._decomposed")  # defines the ops

@@ -10,7 +10,7 @@ from torch._higher_order_ops import triton_kernel_wrap
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing import assert_close
 
-from ingot.frontends.torch.triton_kernels import refuse_triton_kernels
+from ingot.frontends.torch.passes.triton_kernels import refuse_triton_kernels
 from ingot.support.diagnostics import UnsupportedError
 
 COO = torch.sparse_coo_tensor([[0, 1, 2], [2, 0, 1]], [3.0, 4.0, 5.0], (3, 3)).coalesce()

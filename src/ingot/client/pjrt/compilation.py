@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from ingot.artifact.abi import ProgramInfo
 from ingot.client.compile import find_or_compile
-from ingot.client.executable import Executable
-from ingot.client.inspected_stages import InspectedStages, stages_refused
+from ingot.client.executables.executable import Executable
+from ingot.client.executables.inspected_stages import InspectedStages, stages_refused
 from ingot.client.pjrt.boundary import Boundary
 from ingot.client.pjrt.compile_options import CompileOptions
 from ingot.client.pjrt.inspection import tell_sharding
@@ -31,7 +31,7 @@ from ingot.support.records import replace
 from ingot.support.xla_flags import XlaFlags
 
 if TYPE_CHECKING:
-    from ingot.client.gpu_executable import GpuExecutable
+    from ingot.client.executables.gpu_executable import GpuExecutable
 
 
 def compile_source(

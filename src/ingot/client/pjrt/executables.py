@@ -16,7 +16,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
-from ingot.client.executable import Executable
+from ingot.client.executables.executable import Executable
 from ingot.client.pjrt.boundary import Boundary
 from ingot.client.pjrt.c_api import INVALID_ARGUMENT, TYPE_CODES
 from ingot.client.pjrt.compile_options import CompileOptions
@@ -38,13 +38,13 @@ from ingot.client.pjrt.records import (
     SEPARATE,
 )
 from ingot.formats.hlo_proto.wire import Message, encode
-from ingot.runtime.execute import OUT_OF_MEMORY
-from ingot.runtime.execution import largest_note, status_error
+from ingot.runtime.executor.execute import OUT_OF_MEMORY
 from ingot.runtime.foreign.collectives.greetings import NOT_GREETED
 from ingot.runtime.foreign.collectives.rendezvous import Network
 from ingot.runtime.foreign.errors import take_error
 from ingot.runtime.native import native_runtime
-from ingot.runtime.program import Program
+from ingot.runtime.programs.execution import largest_note, status_error
+from ingot.runtime.programs.program import Program
 from ingot.semantics import custom_calls
 from ingot.semantics.call_layouts import logical_dims
 from ingot.semantics.custom_calls import CallSite
@@ -53,7 +53,7 @@ from ingot.support.diagnostics import ExecutionError, IngotError, ResourceError,
 from ingot.support.records import record
 
 if TYPE_CHECKING:
-    from ingot.client.gpu_executable import GpuExecutable
+    from ingot.client.executables.gpu_executable import GpuExecutable
     from ingot.runtime.cuda.program import CudaProgram
 
 _INLINE_WORK = 1 << 20

@@ -24,7 +24,7 @@ from ingot.client.pjrt.records import EVENT, STORAGE
 from ingot.llvm.linking import Library
 from ingot.llvm.types import I32, I64, VOID
 from ingot.native.functions import llvm_signature
-from ingot.runtime.c_arrays import int64_array
+from ingot.runtime.arguments.c_arrays import int64_array
 from ingot.support.deep_stack import on_large_stack
 
 T = TypeVar("T")

@@ -2,7 +2,7 @@
 """Serialized executables: the program and its options, compiled again when they are loaded.
 
 The machine code comes from the object cache then; the bytes have none, so the CPU need not be the
-same. They are a container (`client.container`) of version, format, options and program.
+same. They are a container (`client.executables.container`) of version, format, options and program.
 
 Invariant: bytes of another version of Ingot are refused, so that a host's own cache (JAX's
 persistent compilation cache) compiles again, and so are bytes that are not exactly what
@@ -12,7 +12,7 @@ intent: see docs/security.md.
 
 from __future__ import annotations
 
-from ingot.client.container import pack, unpack
+from ingot.client.executables.container import pack, unpack
 from ingot.client.pjrt.c_api import INVALID_ARGUMENT
 from ingot.client.pjrt.compile_options import read_compile_options
 from ingot.client.pjrt.errors import PjrtError

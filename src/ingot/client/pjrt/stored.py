@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ingot.client import stored
-from ingot.client.executable import Executable, Origin
+from ingot.client.executables.executable import Executable, Origin
 from ingot.client.pjrt.boundary import Boundary
 from ingot.client.pjrt.executables import Source, device_of, is_of_one_process
 from ingot.client.pjrt.objects import Client
@@ -22,7 +22,7 @@ from ingot.support.records import replace
 from ingot.support.xla_flags import XlaFlags, current_xla_flags, override
 
 if TYPE_CHECKING:
-    from ingot.client.gpu_executable import GpuExecutable
+    from ingot.client.executables.gpu_executable import GpuExecutable
     from ingot.hlo.module import Module
 
 

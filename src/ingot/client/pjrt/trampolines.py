@@ -28,7 +28,7 @@ from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer
 from ingot.native.statics import static_array, static_word
 from ingot.native.types import i64
-from ingot.runtime.c_python import (
+from ingot.runtime.python.c_python import (
     Cell,
     call_with,
     decref,

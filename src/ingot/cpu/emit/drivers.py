@@ -28,6 +28,7 @@ from ingot.llvm.target import TargetSpec
 from ingot.support.records import record, replace
 
 BUFFERS = 3
+"""Buffers of every driver: two operands and the result."""
 
 
 @record

@@ -44,6 +44,7 @@ from ingot.kernel.fft.steps import (
 from ingot.kernel.fft.tables import table
 from ingot.kernel.ir import FftKernel
 from ingot.llvm.builder import ModuleBuilder
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.optimization import SHORT
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, F64, Type, vector
@@ -59,7 +60,6 @@ MAX_CHUNKS = 16
 CHUNK_WORK = 60_000
 """Floating-point operations of a chunk at least: some ten microseconds."""
 
-ALIGNMENT = 64
 
 COMMON_RADICES = (8, 4, 2, 3, 5, 10, 12, 15)
 """Radices whose passes are loaded with the library: those of powers of 2, and of round lengths."""
@@ -199,8 +199,8 @@ class _Maker:
         self.widest = target.vector_bits // self.scalar.bits
         self.plan = plan_fft(kernel, vector_bits=target.vector_bits)
         pair = 2 * self.scalar.bytes
-        self.second = round_up(self.plan.first * pair, ALIGNMENT)
-        self.tiles = self.second + round_up(self.plan.second * pair, ALIGNMENT)
+        self.second = round_up(self.plan.first * pair, LINE_BYTES)
+        self.tiles = self.second + round_up(self.plan.second * pair, LINE_BYTES)
         self.tables: dict[str, Numbers] = {}
         self.parts: dict[str, LibraryPart] = {}
 
@@ -253,7 +253,7 @@ class _Maker:
         chunks = ceil_div(units, grain)
         self.own = 2 * max(one.tile_bytes for one in made)
         longest = max(one.elements for one in made) * 2 * self.scalar.bytes if is_alone else 0
-        self.own_sequence = round_up(longest, ALIGNMENT)
+        self.own_sequence = round_up(longest, LINE_BYTES)
         chunk_bytes = self.own + 2 * self.own_sequence
         values: Mapping[str, Slot] = {
             **{"total": units, "grain": grain, "round": 1 if is_alone else grain},

@@ -65,7 +65,7 @@ def parse_hlo_proto(data: bytes) -> Module:
     """Return the module of a serialized HloModuleProto, HloProto or HloSnapshot.
 
     Raises:
-        ParseError: it is none of these (INGOT0122), or has a reference to nothing.
+        ParseError: it is none of these (INGOT0122), or has a dangling reference.
         UnsupportedError: an opcode or element type that Ingot does not have.
         VerifyError: an instruction breaks a constraint of its op.
     """

@@ -359,7 +359,7 @@ def compiler_for(device: str) -> Compiler:
     """
     if device == "cpu":
         return compile_with_ingot
-    from ingot.client.gpu_executable import device_named
+    from ingot.client.executables.gpu_executable import device_named
 
     gpu = device_named(device)
     if gpu is None:
@@ -368,9 +368,9 @@ def compiler_for(device: str) -> Compiler:
     def compile_for_gpu(
         captured: CapturedFunction, binding: Binding, name: str, arguments: CallArguments
     ) -> Compiled:
-        from ingot.client.gpu_executable import GpuExecutable
-        from ingot.client.gpu_hosted import HostedExecutable
-        from ingot.client.gpu_staged import GpuStagedExecutable
+        from ingot.client.executables.gpu_executable import GpuExecutable
+        from ingot.client.executables.gpu_hosted import HostedExecutable
+        from ingot.client.executables.gpu_staged import GpuStagedExecutable
 
         module = _lower(captured, binding, name, arguments).module
         found = compile_module(module, device=device, is_final=True)

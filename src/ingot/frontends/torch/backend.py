@@ -21,38 +21,38 @@ with importing():
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-    from ingot.frontends.torch.constants import small_constants
-    from ingot.frontends.torch.data_sizes import expand_data_sizes
-    from ingot.frontends.torch.decompose import decompositions, resampling_kept_whole
-    from ingot.frontends.torch.expansion import expand_attention, expand_bags
+    from ingot.frontends.torch.decompositions.decompose import decompositions, resampling_kept_whole
+    from ingot.frontends.torch.decompositions.recurrent import recurrent_layers_as_loops
+    from ingot.frontends.torch.fx.constants import small_constants
+    from ingot.frontends.torch.fx.nodes import Node
+    from ingot.frontends.torch.fx.piece import Piece
     from ingot.frontends.torch.graphs import CompiledGraph, remember
-    from ingot.frontends.torch.kernel_sizes import guard_kernel_sizes
-    from ingot.frontends.torch.launch import Launch, compile_piece
+    from ingot.frontends.torch.launches.launch import Launch, compile_piece
+    from ingot.frontends.torch.launches.wrapper import Wrapper
     from ingot.frontends.torch.lowering import lower
     from ingot.frontends.torch.lowering.walk import RefusedError, SizesChangedError
-    from ingot.frontends.torch.merged_numbers import renew_values
-    from ingot.frontends.torch.metadata_checks import drop_metadata_checks
-    from ingot.frontends.torch.mutated_inputs import mark_readers, saves_written
-    from ingot.frontends.torch.nodes import Node
     from ingot.frontends.torch.options import Options
-    from ingot.frontends.torch.partition import partition
-    from ingot.frontends.torch.piece import Piece
-    from ingot.frontends.torch.placement import Placement, placement_of
-    from ingot.frontends.torch.python_numbers import full_precision
-    from ingot.frontends.torch.random_ops import free_draws, keeps_draws_apart
-    from ingot.frontends.torch.recurrent import recurrent_layers_as_loops
-    from ingot.frontends.torch.saved_layouts import (
+    from ingot.frontends.torch.partitioning.partition import partition
+    from ingot.frontends.torch.partitioning.placement import Placement, placement_of
+    from ingot.frontends.torch.partitioning.saved_layouts import (
         Layouts,
         argument_layouts,
         report_strides,
         saved_layouts,
     )
-    from ingot.frontends.torch.scan_invariants import share_invariants
-    from ingot.frontends.torch.slice_lengths import number_slice_lengths
-    from ingot.frontends.torch.stacked_loops import expand_stacked_loops
-    from ingot.frontends.torch.triton_kernels import refuse_triton_kernels
-    from ingot.frontends.torch.wrapper import Wrapper
-    from ingot.frontends.torch.writing_ops import write_in_place
+    from ingot.frontends.torch.passes.data_sizes import expand_data_sizes
+    from ingot.frontends.torch.passes.expansion import expand_attention, expand_bags
+    from ingot.frontends.torch.passes.kernel_sizes import guard_kernel_sizes
+    from ingot.frontends.torch.passes.merged_numbers import renew_values
+    from ingot.frontends.torch.passes.metadata_checks import drop_metadata_checks
+    from ingot.frontends.torch.passes.mutated_inputs import mark_readers, saves_written
+    from ingot.frontends.torch.passes.python_numbers import full_precision
+    from ingot.frontends.torch.passes.random_ops import free_draws, keeps_draws_apart
+    from ingot.frontends.torch.passes.scan_invariants import share_invariants
+    from ingot.frontends.torch.passes.slice_lengths import number_slice_lengths
+    from ingot.frontends.torch.passes.stacked_loops import expand_stacked_loops
+    from ingot.frontends.torch.passes.triton_kernels import refuse_triton_kernels
+    from ingot.frontends.torch.passes.writing_ops import write_in_place
 
 _numbers = count()
 _check_environment_once = cache(check_environment)

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import torch
 
-from ingot.frontends.torch.decompose import decompositions_for_export
+from ingot.frontends.torch.decompositions.decompose import decompositions_for_export
+from ingot.frontends.torch.fx.nodes import is_random
 from ingot.frontends.torch.lowering import rules
-from ingot.frontends.torch.nodes import is_random
 
 _COMPILED, _DECOMPOSED = "compiled", "decomposed by PyTorch"
 _SIZE = "a size of the graph"

@@ -25,23 +25,23 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils._sympy import numbers as _numbers
 
-from ingot.frontends.torch.constants import Constants, array_of
-from ingot.frontends.torch.decompose import (
+from ingot.frontends.torch.decompositions.decompose import (
     composites_collected_anew,
     decompositions_for_export,
     resampling_by_sizes,
     resampling_kept_whole,
 )
-from ingot.frontends.torch.layout import MemoryLayout
-from ingot.frontends.torch.locations import metadata_of
+from ingot.frontends.torch.decompositions.recurrent import recurrent_layers_as_loops
+from ingot.frontends.torch.fx.constants import Constants, array_of
+from ingot.frontends.torch.fx.layout import MemoryLayout
+from ingot.frontends.torch.fx.locations import metadata_of
+from ingot.frontends.torch.fx.nodes import Node, has_effects, is_impure, is_size, tensors_of
+from ingot.frontends.torch.fx.piece import Piece
+from ingot.frontends.torch.fx.sizes import sizes_of
 from ingot.frontends.torch.lowering.graph import Bounds, Lowered, lower
 from ingot.frontends.torch.lowering.walk import RefusedError
-from ingot.frontends.torch.metadata_checks import drop_metadata_checks
-from ingot.frontends.torch.nodes import Node, has_effects, is_impure, is_size, tensors_of
-from ingot.frontends.torch.piece import Piece
-from ingot.frontends.torch.placement import placement_of
-from ingot.frontends.torch.recurrent import recurrent_layers_as_loops
-from ingot.frontends.torch.sizes import sizes_of
+from ingot.frontends.torch.partitioning.placement import placement_of
+from ingot.frontends.torch.passes.metadata_checks import drop_metadata_checks
 from ingot.hlo.module import Module
 from ingot.support.diagnostics import ResourceError, UnsupportedError
 

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from ingot.client.executable import Executable
+from ingot.client.executables.executable import Executable
 from ingot.support.records import record
 
 

@@ -17,8 +17,8 @@ from typing import Any, cast
 
 import torch
 
+from ingot.client.executables.threads import require_threads
 from ingot.client.options import Settings, checked
-from ingot.client.threads import require_threads
 from ingot.runtime.native import num_threads
 from ingot.support.arguments import require_type
 from ingot.support.diagnostics import FlagError

@@ -19,7 +19,7 @@ from ingot.kernel.analysis.lane_counts import LANE_BITS
 from ingot.kernel.expr import Expr, is_expensive, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
-from ingot.llvm.machine_model import L3_BYTES
+from ingot.llvm.machine_model import L3_BYTES, TRANSCENDENTAL_FLOPS
 
 LARGE_SHARE = 400_000
 """Weighted element ops, about twenty microseconds: smaller kernels are not divided."""
@@ -63,8 +63,6 @@ def _even(count: int) -> int:
     return round_up(count, 2) if count > 1 else count
 
 
-EXPENSIVE_WEIGHT = 12
-
 NO_WORK = 1
 """Weight of a point that computes nothing."""
 
@@ -83,7 +81,7 @@ def weight(exprs: tuple[Expr, ...]) -> int:
 
 def weighted(nodes: Iterable[Expr]) -> int:
     """Return how many ops `nodes` are, an expensive one counted as several."""
-    return sum(EXPENSIVE_WEIGHT if is_expensive(node) else 1 for node in nodes)
+    return sum(TRANSCENDENTAL_FLOPS if is_expensive(node) else 1 for node in nodes)
 
 
 def pass_work(item: Pass) -> int | Dim:

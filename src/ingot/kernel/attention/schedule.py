@@ -35,14 +35,11 @@ from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.contraction.schedule import CHUNK_PRODUCTS
 from ingot.kernel.contraction.unit_blocks import even
 from ingot.kernel.expr import Expr, axis_names, walk
-from ingot.kernel.index_math import coefficient
+from ingot.kernel.index_math import MIN_INDEX_BITS, coefficient
 from ingot.kernel.ir import AttentionKernel, Axis
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.math.called import RETURNED_REGISTERS
 from ingot.support.records import record
-
-MIN_BITS = 32
-"""Bits of positions that do not wrap around."""
 
 UNDERFLOW = {"f64": 800.0}
 OTHER_UNDERFLOW = 200.0
@@ -122,7 +119,7 @@ def _comparison(kernel: AttentionKernel, item: Expr, *, holds: bool) -> Bounds:
 
 def _position(value: Expr) -> int | Dim | None:
     """Return the position that an integer is, if it is one and cannot wrap around."""
-    while value.op == "convert" and value.dtype.is_integer and value.dtype.bits >= MIN_BITS:
+    while value.op == "convert" and value.dtype.is_integer and value.dtype.bits >= MIN_INDEX_BITS:
         if not value.dtype.is_signed:
             return None
         (value,) = value.args

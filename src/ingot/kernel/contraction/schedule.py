@@ -58,7 +58,10 @@ MAX_PACKED_VECTORS = 4
 """Vectors of a packed panel: one of MAX_DEPTH fits into PACK_BYTES."""
 
 MAX_COLUMNS = 1024
+"""Columns of a unit at most."""
+
 MAX_CHUNK_PRODUCTS = 16_000_000
+"""Products that a unit aims at, at most."""
 
 MIN_COLUMN_DOT_ROWS = 256
 """Rows of a unit of these convolutions, which pay for packing the columns."""

@@ -30,6 +30,8 @@ FEW_BOTH = 64
 """Rows that are enough while there are fewer than `ENOUGH_UNITS` units."""
 
 FEW_UNITS = 16
+"""Units that a kernel is cut into if each then has enough products for a chunk."""
+
 TILE_BYTES = 3 * L1_BYTES
 """Bytes of the tile of sums of a unit: a tenth of the L2 cache."""
 

@@ -31,7 +31,7 @@ UNIT_ROWS, FEW_ROWS = 448, 96
 COPY_BYTES = L2_BYTES * 3 // 8
 """Bytes of the rows that a unit copies: they stay in the L2 cache. Copies of this size are on the
 stack, where each unit's replace those of the one before; larger ones, which a single line may need,
-are in the scratch."""
+are in the scratch (measured in docs/convolutions.md, "Direct")."""
 
 TILE_BYTES = L2_BYTES // 4
 """Bytes of the sums that wait for an epilogue."""

@@ -39,17 +39,22 @@ from ingot.native.types import i64
 from ingot.support.records import record
 
 DIMENSIONS = 3
+"""Dimensions of windows at most; those of fewer get dimensions of size 1."""
+
 MIN_TAPS = 4
-"""Taps from which on the copies pay."""
+"""Taps from which on the copies pay (measured in docs/convolutions.md, "Filter gradients")."""
 
 GROUP, MAX_LINE = 256, 2048
 """Positions of a group, if lines are shorter; the longest line."""
 
 MAX_LINES = 512
+"""Lines of all images at most."""
+
 COPY_BYTES = L2_BYTES // 2
 """Bytes of the copied rows: they stay in the L2 cache."""
 
 FEW_UNITS = 4
+"""Units below which a unit has fewer row blocks."""
 
 
 class FilterGradientNumbers(ImageNumbers, is_constant=True):

@@ -65,8 +65,14 @@ OUT_OF_CACHE_BYTES = L3_BYTES
 """Transformed filters of more bytes are read from memory, so their units have MAX_TILES."""
 
 FEW_UNITS = 8
+"""Units below which a unit has fewer features."""
+
 MIN_BLOCK = 64
+"""Features of a unit at least."""
+
 MAX_CHUNKS = 16
+"""Chunks at most: each has scratch of its own."""
+
 SCRATCH_BYTES = 48 << 20
 """Scratch of all chunks together, if that leaves FEW_UNITS of them."""
 

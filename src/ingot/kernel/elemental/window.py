@@ -57,7 +57,7 @@ def taken(
 ) -> tuple[int | Dim, Expr | None]:
     """Return the operand's index along one dimension, and whether it is inside (None: always).
 
-    `size` is the operand's; windows read backwards are the caller's business.
+    `size` is the operand's. The caller handles reversed windows.
     """
     spread = position * one.stride + tap * one.window_dilation
     return unpadded(spread, size, (one.low, one.high, one.base_dilation - 1), _NOWHERE)

@@ -27,7 +27,7 @@ from ingot.hlo.opset.transforms import FftAttributes
 from ingot.kernel.fft.radices import factors
 from ingot.kernel.ir import FftKernel
 from ingot.kernel.loop.build import buffers_of
-from ingot.llvm.machine_model import LINE_BYTES
+from ingot.llvm.machine_model import L1_STRIDE, LINE_BYTES
 from ingot.support.records import record, replace
 
 LONGEST = 4096
@@ -55,7 +55,7 @@ FOLD_BLOCK = 4096
 FINE = 1024
 """Size of the table of fine roots: a root of a fold stage is a fine one times a coarse one."""
 
-PAGE_PART = 2048
+CONFLICTING_BYTES = L1_STRIDE // 2
 """Rows whose size in bytes is a multiple of this are kept a cache line further apart."""
 
 Area = Literal["operand", "result", "first", "second", "chunk first", "chunk second"]
@@ -227,9 +227,10 @@ class _Planner:
     def _between(self, inner: int) -> tuple[Area, int]:
         """Return where rows go before the columns are transformed, and their distance there.
 
-        At a distance of pages, the elements of a column would share a few sets of the cache.
+        At a distance of CONFLICTING_BYTES, the elements of a column would share a few sets of the
+        cache.
         """
-        if len(self.others) != 1 or (inner * self.kernel.element.bytes) % PAGE_PART:
+        if len(self.others) != 1 or (inner * self.kernel.element.bytes) % CONFLICTING_BYTES:
             return "result", inner
         pitch = inner + LINE_BYTES // self.kernel.element.bytes
         self.second = self.rows * pitch

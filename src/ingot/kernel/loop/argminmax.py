@@ -24,11 +24,9 @@ from ingot.hlo.dtype import PRED, DType
 from ingot.hlo.opset.elementwise import HOLDS
 from ingot.kernel import expr as ex
 from ingot.kernel.expr import Expr, compare, is_position, select, walk
+from ingot.kernel.index_math import MIN_INDEX_BITS
 from ingot.kernel.ir import Combiner, Pass, Reduction
 from ingot.support.records import record
-
-INDEX_BITS = 32
-"""Positions of fewer bits may wrap around."""
 
 Array = np.ndarray[Any, Any]
 
@@ -65,7 +63,7 @@ def arg_fold(item: Pass, fold: Reduction) -> ArgFold | None:
     if not is_position(index) or item.axes[0].name not in index.axes:
         return None
     is_ordered = not value.dtype.is_complex and value.dtype is not PRED
-    if not is_ordered or not index.dtype.is_integer or index.dtype.bits < INDEX_BITS:
+    if not is_ordered or not index.dtype.is_integer or index.dtype.bits < MIN_INDEX_BITS:
         return None
     if not _starts_before(fold):
         return None

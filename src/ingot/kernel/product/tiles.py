@@ -19,10 +19,10 @@ from ingot.kernel.contraction.schedule import PACK_BYTES, ContractionSchedule
 from ingot.kernel.contraction.unit_blocks import CHUNK_PRODUCTS, TILE_BYTES, even, multiple
 from ingot.kernel.product.blocks import MIN_ROWS_AHEAD
 from ingot.kernel.product.operands import PlainOperands
-from ingot.kernel.product.variant import BYTES_OF_WORD
+from ingot.kernel.product.variant import WORD_BYTES
 from ingot.llvm.machine_model import LINE_BYTES, Vectors
 
-SIDE, WORD_BYTES = 16, 4
+SIDE = 16
 """Rows of a tile, and words of a row; bytes of a word."""
 
 BLOCK_ROWS = 2 * SIDE
@@ -61,7 +61,7 @@ def suits_tiles(given: PlainOperands, vectors: Vectors) -> bool:
     m, n, k = given.sizes
     factors = given.word_factors
     is_float = factors > 1 and given.cell is F32
-    if not (vectors.has_bf16_tiles if is_float else vectors.has_tiles and factors == BYTES_OF_WORD):
+    if not (vectors.has_bf16_tiles if is_float else vectors.has_tiles and factors == WORD_BYTES):
         return False
     least = MIN_TILE_ROWS if given.rhs.free == 1 else MIN_TRANSPOSED_ROWS
     is_large = m >= least and n >= MIN_TILE_COLUMNS and k >= MIN_TILE_WORDS * factors

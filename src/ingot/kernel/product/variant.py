@@ -24,9 +24,10 @@ from ingot.kernel.driver_parameters import RowBlocks
 from ingot.native.types import i64
 from ingot.support.records import record, replace
 
-BYTES_OF_WORD = 4
+WORD_BYTES = 4
+"""Bytes of a word of factors: as wide as the sum of their products."""
 
-WORDS = {2: "pairs", BYTES_OF_WORD: "quads"}
+WORDS = {2: "pairs", WORD_BYTES: "quads"}
 """Names of words, by how many factors they hold."""
 
 MIN_WORD_LANES = 4
@@ -146,7 +147,7 @@ class ProductVariant:
         Tiles have an instruction for each pair of signs.
         """
         lhs, rhs = self.operands or (self.element, self.element)
-        has_quads = self.factors == BYTES_OF_WORD and not self.has_tiles
+        has_quads = self.factors == WORD_BYTES and not self.has_tiles
         return has_quads and lhs.is_signed == rhs.is_signed
 
     @property

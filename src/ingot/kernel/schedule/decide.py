@@ -53,7 +53,7 @@ from ingot.kernel.schedule.loop_schedule import (
 )
 from ingot.kernel.schedule.piece_loops import bands_of, is_copied
 from ingot.kernel.schedule.pieces import cut_axes
-from ingot.kernel.schedule.request import LoopRequest
+from ingot.kernel.schedule.request import LoopRequest, Units
 from ingot.kernel.schedule.row_folds import (
     UNIT_BLOCKS,
     rows_together,
@@ -153,14 +153,9 @@ def _match_joined(request: LoopRequest) -> LoopSchedule | str:
     if isinstance(rows, str):
         return rows
     first = lanes_of_row(kernel.passes[0].axes[-1], lanes[0], together)
-    return LoopSchedule(
-        None,
-        (first, *lanes[1:]),
-        *request.chunked(request.units((rows,), together)),
-        JoinedRows(rows, ahead=request.pass_lanes.ahead),
-        large_buffers=large_buffers(kernel),
-        effort=request.effort,
-    )
+    strategy = JoinedRows(rows, ahead=request.pass_lanes.ahead)
+    units = request.units((rows,), together)
+    return _scheduled(request, strategy, (first, *lanes[1:]), units, request.effort)
 
 
 def _match_staged(request: LoopRequest) -> LoopSchedule | str:
@@ -174,14 +169,10 @@ def _match_staged(request: LoopRequest) -> LoopSchedule | str:
     recomputes = row is not None or computes_little(kernel)
     block = request.block(axis, max(found.lanes, found.staged))
     grid = tuple(item for item in kernel.grid if item is not row)
-    return LoopSchedule(
-        axis,
-        (found.lanes,) * len(kernel.passes),
-        *request.chunked(request.units((axis,), block, grid)),
-        staged_updates(kernel, found.staged, row, recomputes=recomputes),
-        large_buffers=large_buffers(kernel),
-        effort=request.effort,
-    )
+    strategy = staged_updates(kernel, found.staged, row, recomputes=recomputes)
+    units = request.units((axis,), block, grid)
+    made = _scheduled(request, strategy, found.lanes, units, request.effort)
+    return replace(made, vector_axis=axis)
 
 
 def _match_tiles(request: LoopRequest) -> LoopSchedule | str:
@@ -193,14 +184,9 @@ def _match_tiles(request: LoopRequest) -> LoopSchedule | str:
     strategy = tiles_of(kernel, axis, request.vectors.bits)
     if isinstance(strategy, str):
         return strategy
-    side, block = strategy.side, block_of_tiles(strategy)
-    return LoopSchedule(
-        axis,
-        (side,) * len(kernel.passes),
-        *request.chunked(request.units_of({strategy.axis: strategy.rows, axis: block}, block)),
-        strategy,
-        large_buffers=large_buffers(kernel),
-    )
+    block = block_of_tiles(strategy)
+    units = request.units_of({strategy.axis: strategy.rows, axis: block}, block)
+    return _scheduled(request, strategy, strategy.side, units, Effort.FULL)
 
 
 def _match_pieces(request: LoopRequest) -> LoopSchedule | str:
@@ -232,14 +218,8 @@ def _match_nest(request: LoopRequest) -> LoopSchedule | str:
     rows = block_of(first.extent, work * points, share(kernel), 1)
     others = [item for item in kernel.grid if item == first or item not in strategy.axes]
     units = request.units((first,), rows, tuple(others[:-1]))
-    return LoopSchedule(
-        axis,
-        (lanes,) * len(kernel.passes),
-        *request.chunked(replace(units, points=units.points * points)),
-        strategy,
-        large_buffers=large_buffers(kernel),
-        effort=request.effort,
-    )
+    units = replace(units, points=units.points * points)
+    return _scheduled(request, strategy, lanes, units, request.effort)
 
 
 def _match_split(request: LoopRequest) -> LoopSchedule | str:
@@ -277,20 +257,24 @@ def _in_lanes(
     request: LoopRequest, strategy: InLanes | Pieces | SplitReduction, effort: Effort
 ) -> LoopSchedule:
     """Return a schedule whose units have lanes along an axis of the grid, or along their passes."""
-    kernel, axis = request.kernel, request.axis
-    if axis is None:
-        lanes, ahead = request.pass_lanes.lanes, request.pass_lanes.ahead
-    else:
-        along = request.grid_lanes
-        lanes, ahead = (along.lanes,) * len(kernel.passes), along.ahead
-    return LoopSchedule(
-        axis,
-        lanes,
-        *request.chunked(request.lane_units),
-        replace(strategy, ahead=ahead),
-        large_buffers=large_buffers(kernel),
-        effort=effort,
-    )
+    along = request.pass_lanes if request.axis is None else request.grid_lanes
+    strategy = replace(strategy, ahead=along.ahead)
+    return _scheduled(request, strategy, along.lanes, request.lane_units, effort)
+
+
+def _scheduled(
+    request: LoopRequest,
+    strategy: Strategy,
+    lanes: int | tuple[int, ...],
+    units: Units,
+    effort: Effort,
+) -> LoopSchedule:
+    """Return a schedule along the request's axis; `lanes` of all passes, or of each."""
+    kernel = request.kernel
+    if isinstance(lanes, int):
+        lanes = (lanes,) * len(kernel.passes)
+    large, chunked = large_buffers(kernel), request.chunked(units)
+    return LoopSchedule(request.axis, lanes, *chunked, strategy, large_buffers=large, effort=effort)
 
 
 LOOP_STRATEGIES: Mapping[type[Strategy], Callable[[LoopRequest], LoopSchedule | str]] = {

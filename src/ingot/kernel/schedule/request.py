@@ -101,7 +101,7 @@ class LoopRequest:
 
     @cached_property
     def streams(self) -> bool:
-        """Whether the kernel does nothing but wait for memory."""
+        """Whether the kernel is memory-bound."""
         return streams(self.kernel, self.axis)
 
     @cached_property
@@ -131,8 +131,8 @@ class LoopRequest:
     def pass_lanes(self) -> PassLanes:
         """The lanes along the axes of passes.
 
-        Folds take several registers, read in runs, even if they do nothing but wait for memory:
-        each addition waits for the one before it. With one, the sum of 16M took 1.3 times as long
+        Folds take several registers, read in runs, even if they are memory-bound: each addition
+        waits for the one before it. With one register, the sum of 16M took 1.3 times as long
         (AVX2: 1.6), the maximum 1.6, the norm 1.7, sums of 4096 rows 1.1 (1.6), `x + y * z` 1.0
         (Sapphire Rapids, one thread, 2026-11-30).
         """

@@ -14,6 +14,7 @@ from ingot.kernel.expr import Access, is_expensive, make, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
 from ingot.kernel.schedule.loop_schedule import SplitReduction
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.support.records import replace
 
 ENOUGH_UNITS = 16
@@ -31,8 +32,8 @@ prefetchers of some CPUs from more than 15 of 27 GB/s. Against it maxima, norms,
 bytes took 0.5 to 0.6 of the time, of what the L3 cache holds 0.9, dot products 0.82, `x + y * z`
 0.89; sums in the L2 cache as long (AVX2, one thread, 2026-11-29)."""
 
-WHOLE_LINES = 64
-"""Lengths of parts of a single axis are multiples: whole vectors of every type."""
+WHOLE_LINES = LINE_BYTES
+"""Lengths of parts of a single axis are multiples: whole lines of elements of every type."""
 
 
 def split_of(kernel: LoopKernel, units: int | Dim, points: int, rows: int) -> SplitReduction | str:

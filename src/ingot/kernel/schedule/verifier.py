@@ -83,7 +83,7 @@ def _constraints(kernel: LoopKernel, schedule: LoopSchedule) -> Constraints:
 
 
 def _loads(schedule: LoopSchedule) -> Iterator[Expr]:
-    """Yield the loads that the strategy reads otherwise than where they are needed."""
+    """Yield the loads that the strategy does not read at the point where they are used."""
     strategy = schedule.strategy
     if isinstance(strategy, SquareTiles | TransposedRows):
         yield from strategy.loads

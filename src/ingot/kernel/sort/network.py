@@ -151,10 +151,13 @@ def batcher(count: int) -> list[tuple[int, int]]:
     while length < count:
         distance = length
         while distance:
-            for first in range(distance % length, count - distance, 2 * distance):
-                for low in range(first, min(first + distance, count - distance)):
-                    if low // (2 * length) == (low + distance) // (2 * length):
-                        found.append((low, low + distance))
+            starts = range(distance % length, count - distance, 2 * distance)
+            found += [
+                (low, low + distance)
+                for first in starts
+                for low in range(first, min(first + distance, count - distance))
+                if low // (2 * length) == (low + distance) // (2 * length)
+            ]
             distance //= 2
         length *= 2
     return found

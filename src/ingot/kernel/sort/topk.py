@@ -22,7 +22,11 @@ PART = 65_536
 """Elements of a part of a long row, at least: some ten microseconds."""
 
 FEW_ROWS = 16
+"""Rows below which each long row is cut into parts, for several threads."""
+
 MAX_CHUNKS = 32
+"""Chunks at most: each has scratch of its own."""
+
 CHUNK_ELEMENTS = 16_384
 """Elements per chunk at least."""
 

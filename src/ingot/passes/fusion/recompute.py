@@ -19,6 +19,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, RegionKind, Trait, ops_with
 from ingot.hlo.opset.indexing import GatherAttributes
 from ingot.hlo.opset.shaping import DimensionsAttributes
+from ingot.llvm.machine_model import TRANSCENDENTAL_FLOPS
 from ingot.passes.fusion.groups import Group
 from ingot.support.graphs import reachable
 
@@ -55,11 +56,6 @@ computed before, if what they read in one piece has less than LEAST_RUN elements
 piece asks at run time which part it lies in. Against that windows of 32x32 pixels out of 32 padded
 images took 0.17 of the time, 4096 numbers out of two arrays of 1024 0.74; 512 rows of 64 out of
 1024 took 1.35 (AVX2, one thread, 2026-11-29). Sizes in between were not measured."""
-
-NOMINAL_SIZE = 64
-"""What symbolic sizes are taken for where numbers of elements are compared."""
-
-EXPENSIVE_OPERATIONS = 12
 
 RESHAPE_MOVES = 8
 """Moves that a reshape counts as: six nested ones give 2^6 divisions."""
@@ -159,13 +155,8 @@ def _gathers_at(indices: frozenset[object]) -> list[Instruction]:
 
 def _is_gathered(producer: Instruction, readers: list[Instruction], least: float) -> bool:
     """Whether one of some gathers reads at least `least` times as many elements as there are."""
-    most = max((_nominal(gather.shape.size) for gather in readers), default=0)
-    return 0 < most >= least * _nominal(producer.shape.size)
-
-
-def _nominal(size: int | dim.Dim) -> int:
-    """Return a size to compare with others: that of symbols of NOMINAL_SIZE."""
-    return dim.evaluate(size, dict.fromkeys(dim.symbols_of((size,)), NOMINAL_SIZE))
+    most = max((dim.nominal(gather.shape.size) for gather in readers), default=0)
+    return 0 < most >= least * dim.nominal(producer.shape.size)
 
 
 def _run(gather: Instruction) -> int:
@@ -237,7 +228,7 @@ def _takes_more(
 
 def _operations(item: Instruction) -> int:
     if item.has(Trait.EXPENSIVE):
-        return EXPENSIVE_OPERATIONS
+        return TRANSCENDENTAL_FLOPS
     return 1 if item.has(Trait.ELEMENTWISE) else 0
 
 

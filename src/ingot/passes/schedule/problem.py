@@ -23,7 +23,6 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import Trait, ops_with
 from ingot.hlo.module import Module
 
-_TYPICAL_SIZE = 64  # stands for a symbolic size when bytes are compared
 _EARLY = ops_with(Trait.LEAF)
 _FREE = ops_with(Trait.LEAF, Trait.TUPLE, Trait.VIEW)
 _NOTHING: Mapping[Instruction, Sequence[Value]] = MappingProxyType({})
@@ -72,7 +71,7 @@ def typical(size: int | Dim) -> int:
 
 @lru_cache(maxsize=4096)
 def _typical(size: Dim) -> int:
-    return max(dim.evaluate(size, dict.fromkeys(size.symbols, _TYPICAL_SIZE)), 0)
+    return max(dim.nominal(size), 0)
 
 
 class Problem:

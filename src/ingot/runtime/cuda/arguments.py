@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from ingot.artifact.abi import ParamInfo
-from ingot.runtime.convert import conform, require_fit
+from ingot.runtime.arguments.convert import conform, require_fit
 from ingot.runtime.cuda.arrays import DEFAULT_STREAM, DeviceArray, from_other, to_device
 from ingot.runtime.cuda.devices import Device
 

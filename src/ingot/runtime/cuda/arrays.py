@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ingot.runtime.arguments.dlpack import CUDA, TensorRow, device_tensor, export_tensor
 from ingot.runtime.cuda.devices import Device
-from ingot.runtime.dlpack import CUDA, TensorRow, device_tensor, export_tensor
 from ingot.support.diagnostics import ExecutionError
 
 ALIGNMENT = 16

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ingot.artifact.device_code import DEVICE_FAILED
-from ingot.runtime.convert import AnyArray
+from ingot.runtime.arguments.convert import AnyArray
 from ingot.runtime.cuda.library import cuda_functions
 from ingot.runtime.cuda.program import CudaProgram
 from ingot.runtime.cuda.records import HostedProgram
-from ingot.runtime.program import Program
+from ingot.runtime.programs.program import Program
 from ingot.support.diagnostics import ExecutionError, IngotError
 
 _HOSTED = HostedProgram.c_layout

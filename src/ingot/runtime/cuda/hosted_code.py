@@ -18,7 +18,7 @@ from ingot.native.types import i32, i64
 from ingot.runtime.cuda.native import NO_SITE, aligned, execute, outcome, stream_of
 from ingot.runtime.cuda.records import CudaStream, HostedProgram
 from ingot.runtime.cuda.shared_code import shared_holds
-from ingot.runtime.execute import copy_words
+from ingot.runtime.executor.execute import copy_words
 from ingot.runtime.records import Buffers, Dims, Program, Runtime
 
 

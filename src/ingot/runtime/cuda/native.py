@@ -19,7 +19,7 @@ from ingot.native.pointers import Array, Pointer
 from ingot.native.statics import static
 from ingot.native.types import i32, i64
 from ingot.runtime.cuda.records import CudaStream
-from ingot.runtime.execute import OUT_OF_MEMORY
+from ingot.runtime.executor.execute import OUT_OF_MEMORY
 from ingot.runtime.records import Buffers, CallFrame, Program, Runtime, StageFunctions
 
 NO_SITE = -1

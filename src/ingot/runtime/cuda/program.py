@@ -22,14 +22,14 @@ from ingot.artifact.device_code import (
 )
 from ingot.hlo.dtype import dtype
 from ingot.llvm.linking import link_object
-from ingot.runtime.convert import AnyArray, donated_indices, require_count
+from ingot.runtime.arguments.convert import AnyArray, donated_indices, require_count
 from ingot.runtime.cuda.arguments import on_device, release, unshared
 from ingot.runtime.cuda.arrays import DeviceArray, new_array
 from ingot.runtime.cuda.devices import Device
 from ingot.runtime.cuda.library import cuda_functions
-from ingot.runtime.execution import python_half, raise_signal_after, status_error
 from ingot.runtime.foreign.link import link_calls
-from ingot.runtime.program import tables_of
+from ingot.runtime.programs.execution import python_half, raise_signal_after, status_error
+from ingot.runtime.programs.program import tables_of
 from ingot.runtime.records import PROGRAM
 from ingot.support.diagnostics import IngotError
 

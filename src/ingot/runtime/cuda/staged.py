@@ -15,13 +15,13 @@ import numpy as np
 
 from ingot.artifact.device_code import DEVICE_FAILED
 from ingot.artifact.stages import StagedCode
-from ingot.runtime.convert import AnyArray, donated_indices, require_count
+from ingot.runtime.arguments.convert import AnyArray, donated_indices, require_count
 from ingot.runtime.cuda.arguments import on_device, release, unshared
 from ingot.runtime.cuda.arrays import DeviceArray
 from ingot.runtime.cuda.devices import Device, Memory
 from ingot.runtime.cuda.program import CudaProgram
-from ingot.runtime.execution import status_error
-from ingot.runtime.staged_record import StagedRecord
+from ingot.runtime.programs.execution import status_error
+from ingot.runtime.programs.staged_record import StagedRecord
 from ingot.support.diagnostics import IngotError
 
 

@@ -18,7 +18,7 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.hlo.shape import Shape
 from ingot.llvm.machine_model import LINE_BYTES
-from ingot.runtime.c_arrays import int64_array
+from ingot.runtime.arguments.c_arrays import int64_array
 from ingot.runtime.foreign.errors import take_error
 from ingot.runtime.native import native_runtime
 from ingot.runtime.records import CALL_FRAME

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ingot.hlo.shape import Shape
-from ingot.runtime.convert import array_at
+from ingot.runtime.arguments.convert import array_at
 from ingot.runtime.foreign.attributes import parse_attributes, plain_values
 from ingot.runtime.foreign.errors import set_error
 from ingot.runtime.records import CALL_FRAME

@@ -24,7 +24,7 @@ from ingot.runtime.foreign.evaluate import evaluator_of
 from ingot.runtime.foreign.site import linked_site
 from ingot.runtime.native import library_imports
 from ingot.runtime.records import CallFrame
-from ingot.runtime.sync import lock, unlock
+from ingot.runtime.threading.sync import lock, unlock
 from ingot.semantics.custom_calls import CallSite, LinkedCall, Target, register
 from ingot.support.flags import RANDOM_SEED
 

@@ -23,7 +23,7 @@ from ingot.runtime.foreign.frames import read_frame
 from ingot.runtime.foreign.scalars import Number, Scalars
 from ingot.runtime.foreign.site import NO_MEMORY, SYMBOL, linked_code, refused
 from ingot.runtime.records import RUNTIME
-from ingot.runtime.sync import discard
+from ingot.runtime.threading.sync import discard
 from ingot.semantics import custom_calls
 from ingot.semantics.custom_calls import CallSite, LinkedCall, Target
 from ingot.support.records import mutable, record

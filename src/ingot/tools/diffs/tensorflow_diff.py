@@ -22,8 +22,8 @@ from ingot.support.diagnostics import UnsupportedError
 from ingot.tools.diffs.function_diff import Function, Op, on_random_inputs
 
 if TYPE_CHECKING:
-    from ingot.client.executable import Executable
-    from ingot.client.staged import StagedExecutable
+    from ingot.client.executables.executable import Executable
+    from ingot.client.executables.staged import StagedExecutable
 
 _BINDING = "tensorflow.python.eager.polymorphic_function.function_type_utils"
 

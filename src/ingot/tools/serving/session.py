@@ -26,7 +26,7 @@ import numpy as np
 
 from ingot.artifact.abi import OutputInfo, ParamInfo
 from ingot.client import Executable, compile
-from ingot.client.staged import StagedExecutable
+from ingot.client.executables.staged import StagedExecutable
 from ingot.formats.load import READERS, has_global_shapes, load, sniff
 from ingot.hlo.dtype import DTYPES
 from ingot.llvm.target import TargetSpec

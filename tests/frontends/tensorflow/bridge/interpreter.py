@@ -14,7 +14,7 @@ import numpy as np
 
 from ingot.artifact.abi import OutputInfo, ParamInfo, ProgramInfo
 from ingot.frontends.tensorflow.graphs.captured import FunctionRef, TensorRef
-from ingot.runtime.program import Program
+from ingot.runtime.programs.program import Program
 from ingot.support.diagnostics import UnsupportedError
 
 XLA_NAMES = {"float32": "f32", "float64": "f64", "int32": "s32", "int64": "s64", "bool": "pred"}

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ingot.frontends.tensorflow.lowering import coverage, rules
-from ingot.frontends.tensorflow.lowering.fold import FOLDS
+from ingot.frontends.tensorflow.lowering import coverage
+from ingot.frontends.tensorflow.lowering.walk import rules
+from ingot.frontends.tensorflow.lowering.walk.fold import FOLDS
 from ingot.frontends.tensorflow.partitioning.op_families import FAMILIES, FAMILY_OF
 
 
@@ -19,8 +20,8 @@ def test_the_list_of_a_familys_ops_is_its_table(name: str):
 def test_every_module_with_rules_is_a_family():
     folder = Path(coverage.__file__).parent
     named = {
-        path.stem
-        for path in folder.glob("*.py")
+        ".".join(path.relative_to(folder).with_suffix("").parts)
+        for path in folder.rglob("*.py")
         if re.search(r"^RULES\b", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
     assert named == set(FAMILIES)

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.frontends.tensorflow.lowering.checking import SPECIAL, check, numbers, specs_of, trace
 
 from ingot.frontends.tensorflow import hook
-from ingot.frontends.tensorflow.lowering import binary, unary
+from ingot.frontends.tensorflow.lowering.math_ops import binary, unary
 
 BF16 = tf.bfloat16.as_numpy_dtype
 FLOATS = (np.float32, np.float64, np.float16, BF16)

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from tests.frontends.tensorflow.lowering.checking import check, numbers, specs_of, trace
 
-from ingot.frontends.tensorflow.lowering.worker_shares import rows_per_share
+from ingot.frontends.tensorflow.lowering.random_ops.worker_shares import rows_per_share
 from ingot.support.diagnostics import ExecutionError, UnsupportedError
 
 SEED = np.array([7, -3], np.int32)

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from tests.frontends.tensorflow.programs.beside import COMPILED
 
-from ingot.client.executable import Executable
+from ingot.client.executables.executable import Executable
 from ingot.frontends.tensorflow.functions import dropped_launches
 
 X = np.arange(5, dtype=np.float32)

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.python.framework import error_interpolation
 from tests.frontends.tensorflow.programs.beside import check
 
-from ingot.frontends.tensorflow.lowering import resizing
+from ingot.frontends.tensorflow.lowering.image_ops import resizing
 
 SIZE = 3000
 Body = Callable[[tf.Variable, tf.Variable, tf.Tensor, tf.Tensor], object]

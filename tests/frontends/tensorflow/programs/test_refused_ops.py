@@ -14,7 +14,7 @@ import tensorflow as tf
 from tests.frontends.tensorflow.programs.beside import COMPILED, assert_same
 
 from ingot.frontends.tensorflow import hook
-from ingot.frontends.tensorflow.lowering import rules
+from ingot.frontends.tensorflow.lowering.walk import rules
 from ingot.frontends.tensorflow.partitioning import host_report
 from ingot.frontends.tensorflow.partitioning.op_families import FAMILY_OF
 from ingot.support.diagnostics import UnsupportedError

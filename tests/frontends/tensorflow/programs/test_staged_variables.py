@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from tests.frontends.tensorflow.bridge.test_variables import buffer_of
 
-from ingot.client.staged import StagedExecutable
+from ingot.client.executables.staged import StagedExecutable
 from ingot.frontends.tensorflow.functions import replacement
 
 SIZE = 3000

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from ingot.client.replicated import device_record
+from ingot.client.executables.replicated import device_record
 from ingot.runtime.foreign.collectives import Rendezvous, new_rendezvous
 from ingot.runtime.foreign.collectives.couriers import new_courier
 from ingot.runtime.foreign.collectives.rendezvous import NO_LINK, LinkRow, Network

@@ -18,7 +18,7 @@ from tests.runtime.foreign.collectives.programs import APART, one_each, program,
 from tests.support.against_evaluator import assert_same
 
 import ingot
-from ingot.client.replicated import device_record
+from ingot.client.executables.replicated import device_record
 from ingot.evaluator import evaluate_replicated
 from ingot.hlo.shape import Shape
 from ingot.runtime.foreign.collectives import new_rendezvous

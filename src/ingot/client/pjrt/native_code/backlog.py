@@ -14,7 +14,7 @@ from ingot.client.pjrt.records import Device
 from ingot.native.functions import inlined
 from ingot.native.operations import unlikely
 from ingot.native.types import i64
-from ingot.runtime.sync import EVERYBODY, futex_wait, futex_wake
+from ingot.runtime.threading.sync import EVERYBODY, futex_wait, futex_wake
 
 MOST_AHEAD = 8
 """Programs in a device's queue, at most: enough to keep the worker busy while the host does other

@@ -28,7 +28,7 @@ from ingot.native.pointers import Pointer, sizeof
 from ingot.native.statics import static
 from ingot.native.types import i8, i32, i64
 from ingot.runtime.entries import ingot_allocate, ingot_free
-from ingot.runtime.sync import EVERYBODY, futex_wait, futex_wake, lock, unlock
+from ingot.runtime.threading.sync import EVERYBODY, futex_wait, futex_wake, lock, unlock
 
 
 def static_event(name: str, error: Error | None = None) -> Event:

@@ -35,7 +35,7 @@ from ingot.native.functions import external, inlined, native
 from ingot.native.operations import memcpy, unlikely
 from ingot.native.pointers import Array, Pointer
 from ingot.native.types import i32, i64
-from ingot.runtime.sync import unlock
+from ingot.runtime.threading.sync import unlock
 
 COUNT_ERROR = static_error(
     "count_error",

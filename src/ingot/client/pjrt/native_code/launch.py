@@ -56,7 +56,7 @@ from ingot.native.functions import exported, inlined, native
 from ingot.native.operations import address_of, likely, unlikely
 from ingot.native.pointers import Array, Pointer, Struct
 from ingot.native.types import i8, i32, i64
-from ingot.runtime.execute import OUT_OF_MEMORY
+from ingot.runtime.executor.execute import OUT_OF_MEMORY
 from ingot.runtime.records import Buffers, Program
 
 SIZE_ERROR = static_error(

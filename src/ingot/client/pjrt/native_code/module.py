@@ -33,8 +33,8 @@ from ingot.llvm.linking import Library, link_object
 from ingot.llvm.target import TargetSpec
 from ingot.native.functions import exported_of
 from ingot.native.module import Translation
-from ingot.runtime.c_python import python_addresses
 from ingot.runtime.native import library_imports, native_runtime
+from ingot.runtime.python.c_python import python_addresses
 
 HELPERS = (
     *("execution_failed", "release_executable", "execute_on_devices"),

@@ -29,7 +29,7 @@ from ingot.native.functions import inlined, native
 from ingot.native.operations import unlikely
 from ingot.native.pointers import Pointer
 from ingot.native.types import i8, i32, i64
-from ingot.runtime.sync import futex_wake, lock, unlock
+from ingot.runtime.threading.sync import futex_wake, lock, unlock
 
 
 @native

@@ -22,12 +22,12 @@ from ingot.native.functions import exported, inlined, native
 from ingot.native.operations import memcpy
 from ingot.native.pointers import Array, Pointer, Structs, sizeof
 from ingot.native.types import i8, i64
-from ingot.runtime.fibers import Fibers
 from ingot.runtime.foreign.collectives.exchange import device_of
 from ingot.runtime.foreign.collectives.records import Rendezvous, Turn
 from ingot.runtime.foreign.collectives.turns import run_turns
 from ingot.runtime.records import Buffers, Runtime
-from ingot.runtime.sync import try_lock, unlock
+from ingot.runtime.threading.fibers import Fibers
+from ingot.runtime.threading.sync import try_lock, unlock
 
 _LAUNCH_WORDS = sizeof(Launch) // 8
 

@@ -26,13 +26,13 @@ from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer
 from ingot.native.types import i32, i64
 from ingot.runtime.entries import ingot_free
-from ingot.runtime.execution import CANCELLED_TEXT
 from ingot.runtime.foreign.collectives.exchange import fail
 from ingot.runtime.foreign.collectives.records import Rendezvous
 from ingot.runtime.foreign.collectives.turns import run_part
+from ingot.runtime.programs.execution import CANCELLED_TEXT
 from ingot.runtime.records import Buffers, Program
-from ingot.runtime.sync import futex_wait, lock, pause, unlock
-from ingot.runtime.threads import start_detached
+from ingot.runtime.threading.sync import futex_wait, lock, pause, unlock
+from ingot.runtime.threading.threads import start_detached
 
 CANCELLED_ERROR = static_error("cancelled_error", c_api.CANCELLED, f"The program {CANCELLED_TEXT}.")
 

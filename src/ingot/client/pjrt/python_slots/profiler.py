@@ -19,8 +19,8 @@ from ingot.client.pjrt.c_api import FAILED_PRECONDITION
 from ingot.client.pjrt.errors import PjrtError
 from ingot.client.pjrt.handles import Handle, lookup
 from ingot.client.pjrt.python_slots.slots import Slots, slot
-from ingot.client.profile import Profile, Profiler
-from ingot.client.timings import Site
+from ingot.client.profiling.profile import Profile, Profiler
+from ingot.client.profiling.timings import Site
 from ingot.formats.hlo_proto.wire import Message, encode
 from ingot.native.layout import Field, Record
 from ingot.runtime.recording import Event

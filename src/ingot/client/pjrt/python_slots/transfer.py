@@ -29,7 +29,7 @@ from ingot.client.pjrt.native_code.transfer import element_bytes
 from ingot.client.pjrt.objects import Memory
 from ingot.client.pjrt.python_slots.slots import Slots, slot
 from ingot.client.pjrt.records import BUFFER, STORAGE
-from ingot.runtime.c_arrays import int64_array
+from ingot.runtime.arguments.c_arrays import int64_array
 from ingot.runtime.cuda.arrays import ALIGNMENT
 from ingot.semantics.call_layouts import Order, row_major
 from ingot.support.records import record

@@ -23,7 +23,7 @@ from ingot.emit.values.conversions import convert
 from ingot.emit.values.types import memory_type, widen
 from ingot.hlo.dtype import DType
 from ingot.kernel.contraction.operands import has_masks
-from ingot.kernel.product.variant import BYTES_OF_WORD
+from ingot.kernel.product.variant import WORD_BYTES
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.index import Index
@@ -74,7 +74,7 @@ class DotProducts:
     @property
     def is_shifted(self) -> bool:
         """Whether bytes of A are shifted by 128, since they have the sign of those of B."""
-        if self.converts is None or self.factors < BYTES_OF_WORD:
+        if self.converts is None or self.factors < WORD_BYTES:
             return False
         return self.converts[0].is_signed == self.converts[1].is_signed
 

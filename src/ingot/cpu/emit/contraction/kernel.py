@@ -135,14 +135,14 @@ class UnitEmitter:
         schedule, plan = self.schedule, self.plan
         sizes: dict[str, int] = {}
         if schedule.pack_lhs:
-            # Patches may write a vector too much.
+            # Patches may write a vector past the end.
             along = schedule.rows * plan.lhs_row + schedule.lanes
             sizes["lhs"] = along if self._is_along else plan.depth * plan.lhs_step
         if schedule.rhs not in ("direct", "dots"):
             sizes["rhs"] = schedule.n_block * plan.depth
         if self.epilogue is not None:
             height = schedule.m_block if self.is_split else schedule.rows
-            # The epilogue may load lanes behind the last row.
+            # The epilogue may load lanes past the last row.
             sizes["tile"] = height * schedule.n_block + 2 * schedule.lanes
         return {name: self.f.alloca(self.cell, size, LINE_BYTES) for name, size in sizes.items()}
 

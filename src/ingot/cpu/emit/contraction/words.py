@@ -9,12 +9,13 @@ zero.
 from __future__ import annotations
 
 from ingot.hlo.dtype import S8, S16
+from ingot.kernel.product.variant import WORD_BYTES
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value
 
-WORD_BITS = 32
+WORD_BITS = 8 * WORD_BYTES
 
 ADD_PAIRS = {
     128: "llvm.x86.sse2.pmadd.wd",

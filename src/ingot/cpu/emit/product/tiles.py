@@ -12,7 +12,8 @@ Invariant: whoever has shaped tiles releases them (`release_tiles`) before it re
 from __future__ import annotations
 
 from ingot.cpu.emit.contraction.block_function import stride_params
-from ingot.kernel.product.tiles import SIDE, WORD_BYTES
+from ingot.kernel.product.tiles import SIDE
+from ingot.kernel.product.variant import WORD_BYTES
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, FunctionRef, ModuleBuilder
 from ingot.llvm.types import Type

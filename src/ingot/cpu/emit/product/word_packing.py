@@ -110,7 +110,7 @@ class WordPacker(Packer):
         f.for_range(end, rest, start=whole, step=step)
 
     def steps(self, k: Span, body: Callable[[Value], None]) -> None:
-        """Run `body` for the words along k: whole ones, then the one that is not, if there is."""
+        """Run `body` for the words along k: whole ones, then a partial last one if there is one."""
         f = self.f
         whole = f.idiv(k.count, self.factors)
         f.for_range(whole, body)
@@ -178,7 +178,7 @@ class WordPacker(Packer):
         return found
 
     def _part(self, value: Value, number: int) -> Value:
-        """Return elements as part `number` of words that are zero else."""
+        """Return elements as part `number` of words whose other parts are zero."""
         f, wide = self.f, vector(lt.I32, value.type.lanes)
         shift = f.const(wide, self.part_bits * number)
         if value.type.element.is_float:

@@ -19,8 +19,8 @@ from ingot.artifact.abi import ProgramInfo
 from ingot.frontends.tensorflow.api import capi
 from ingot.frontends.tensorflow.api.locations import Locations
 from ingot.frontends.tensorflow.api.modules import errors
-from ingot.runtime.execute import FIRST_CONSTRAINT, OUT_OF_MEMORY
-from ingot.runtime.execution import largest_note, sizes_error
+from ingot.runtime.executor.execute import FIRST_CONSTRAINT, OUT_OF_MEMORY
+from ingot.runtime.programs.execution import largest_note, sizes_error
 from ingot.support.diagnostics import ExecutionError, IngotError, InternalError, ResourceError
 from ingot.support.regex import regex
 

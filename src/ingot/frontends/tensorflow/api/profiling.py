@@ -4,7 +4,8 @@
 `hook` puts `with_kernels` in the place of TensorFlow's `ProfilerSession`, through which all of its
 ways to profile go. While a session runs, kernels are recorded; what it writes then has a plane of
 Ingot's, with a line for each thread and an event for each kernel, call and loop: its name, the
-user's op and line, its bytes and FLOPs (`client.pjrt.profiler`, which `jax.profiler` shows too).
+user's op and line, its bytes and FLOPs (`client.pjrt.python_slots.profiler`, which `jax.profiler`
+shows too).
 
 Invariant: without a session nothing is recorded, and what TensorFlow records stays as it is.
 
@@ -19,7 +20,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from ingot.client.profile import Profiler
+from ingot.client.profiling.profile import Profiler
 from ingot.support.diagnostics import ResourceError
 from ingot.support.flags import IngotWarning
 

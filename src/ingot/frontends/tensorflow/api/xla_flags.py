@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`TF_XLA_FLAGS`: TensorFlow's flags of auto-clustering, with its names, types and defaults.
 
-`_SETTINGS` are the flags that do something here, `_WITHOUT_EFFECT` those that TensorFlow knows and
-that mean nothing for Ingot: setting one of them is said once. Any other flag is an error, as it is
-in TensorFlow (which ends the process).
+`_SETTINGS` are the flags that have an effect here, `_WITHOUT_EFFECT` those that TensorFlow knows
+and that mean nothing for Ingot: setting one of them is reported once. Any other flag is an error,
+as it is in TensorFlow (which ends the process).
 
-Invariant: one difference to TensorFlow. `tf_xla_cpu_global_jit` is true by default: Ingot's device
-is the CPU, so who asks for clustering asks for the CPU.
+One default differs from TensorFlow's: `tf_xla_cpu_global_jit` is true, since Ingot's device is the
+CPU, and a request for clustering means clustering for the CPU.
 Source: TensorFlow's `compiler/jit/flags.cc`.
 
 Example:

@@ -22,11 +22,11 @@ from ingot.frontends.tensorflow.variants.specialisation import Key, Sizes
 from ingot.llvm.linking import Library, link_object
 from ingot.native.functions import external_symbols, symbol_of
 from ingot.native.module import compiled
-from ingot.runtime.builtins import fastcall
-from ingot.runtime.c_arrays import int64_array
-from ingot.runtime.c_python import python_addresses
+from ingot.runtime.arguments.c_arrays import int64_array
 from ingot.runtime.entries import ingot_execute
 from ingot.runtime.native import native_runtime
+from ingot.runtime.python.builtins import fastcall
+from ingot.runtime.python.c_python import python_addresses
 from ingot.runtime.records import PROGRAM
 from ingot.support.records import record
 

@@ -33,7 +33,8 @@ from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer
 from ingot.native.statics import external_data
 from ingot.native.types import i32, i64
-from ingot.runtime.c_python import (
+from ingot.runtime.entries import ingot_execute
+from ingot.runtime.python.c_python import (
     capsule_pointer,
     incref,
     new_tuple,
@@ -41,7 +42,6 @@ from ingot.runtime.c_python import (
     save_thread,
     set_item,
 )
-from ingot.runtime.entries import ingot_execute
 from ingot.runtime.records import Buffers
 
 _NOT_IMPLEMENTED = external_data(Pointer, NOT_IMPLEMENTED)

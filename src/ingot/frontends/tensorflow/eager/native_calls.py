@@ -27,7 +27,7 @@ from ingot.frontends.tensorflow.launches.body import launch_output_types, type_n
 from ingot.frontends.tensorflow.launches.launch import Launch
 from ingot.frontends.tensorflow.launches.launch_records import NO_VARIANT, TRY_EXACT
 from ingot.frontends.tensorflow.variants.specialisation import Reader
-from ingot.runtime.staged import StagedProgram
+from ingot.runtime.programs.staged import StagedProgram
 
 Call = Callable[..., Any]
 

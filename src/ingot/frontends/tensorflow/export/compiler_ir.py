@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was compiled, for people: `experimental_get_compiler_ir`, and all executables by name.
+"""Compiled code for inspection: `experimental_get_compiler_ir`, and all executables by name.
 
 TensorFlow's method asks its own XLA for HLO; the patched one answers for functions that Ingot
 compiles, with TensorFlow's names of the stages. Further stages are those of `Executable.as_text`.
@@ -227,7 +227,7 @@ def _lowered(program: Program, inputs: Inputs) -> Module:
     compiler = FunctionCompiler(program.function, program.binding, compile_with_ingot)
     exact = Reason("size of the inputs that the code is asked for") if inputs else None
     sizes, read = _sizes(program, inputs), _reader(program, inputs)
-    # What no value is known of may be any: sizes that follow from it are computed.
+    # Arguments without a known value may have any: the program computes sizes that depend on them.
     is_open = not any(hasattr(item, "numpy") for item in inputs)
     varying = frozenset(range(len(sizes) if is_open else 0))
     try:

@@ -35,7 +35,7 @@ from ingot.support.regex import regex
 
 _CHECK = "error[INGOT0505]"
 """The code of checks at run time. A call that Ingot refuses to lower is not made again: kernels of
-TensorFlow's end the process over some operands of a wrong rank (`lowering.ranks`)."""
+TensorFlow's end the process over some operands of a wrong rank (`lowering.walk.ranks`)."""
 _ASSERTION = regex(r"assertion failed: .*?(?=\n  op: |\n\s*\[\[|\Z)", re.DOTALL)
 _HOST_HINTS = regex(rf"\n  hint: [^\n]*{re.escape(HOST_HINT)}[^\n]*")
 _TAGS = regex(r"\s*\[Op:[^\]]*\]\Z")
@@ -195,6 +195,18 @@ def _only(definition: Any, target: Any, needed: Mapping[str, None]) -> Any:
     return made
 
 
+def _copies_of(traced: Any) -> list[Any]:
+    """Return a copy of a function under a name of its own; none if there is no function."""
+    if traced is None:
+        return []
+    copy: Any = function_pb2.FunctionDef()
+    copy.CopyFrom(traced)
+    copy.signature.name = f"ingot_check_{next(_numbers)}"
+    for attribute in DROPPED_ATTRIBUTES:
+        copy.attr.pop(attribute, None)
+    return [copy]
+
+
 def _with_traced_calls(check: Any, original_of: Originals) -> list[Any]:
     """Let a function call others as they were traced; return it after copies of those.
 
@@ -208,17 +220,10 @@ def _with_traced_calls(check: Any, original_of: Originals) -> list[Any]:
                 node.attr.pop(attribute, None)
             for called in function_attributes(node):
                 if called.name not in names:
-                    names[called.name] = called.name
-                    traced = _traced(called.name, original_of)
-                    if traced is not None:
-                        copy: Any = function_pb2.FunctionDef()
-                        copy.CopyFrom(traced)
-                        copy.signature.name = f"ingot_check_{next(_numbers)}"
-                        for attribute in DROPPED_ATTRIBUTES:
-                            copy.attr.pop(attribute, None)
-                        names[called.name] = copy.signature.name
-                        made.append(copy)
-                        pending.append(copy)
+                    copies = _copies_of(_traced(called.name, original_of))
+                    names[called.name] = copies[0].signature.name if copies else called.name
+                    made += copies
+                    pending += copies
                 called.name = names[called.name]
     return made[::-1]
 

@@ -46,9 +46,9 @@ from ingot.frontends.tensorflow.variants.specialisation import (
     Reason,
     Sizes,
 )
-from ingot.runtime.c_arrays import int64_array
-from ingot.runtime.execute import FIRST_CONSTRAINT, OUT_OF_MEMORY
-from ingot.runtime.staged import StagedProgram
+from ingot.runtime.arguments.c_arrays import int64_array
+from ingot.runtime.executor.execute import FIRST_CONSTRAINT, OUT_OF_MEMORY
+from ingot.runtime.programs.staged import StagedProgram
 from ingot.support.diagnostics import Diagnostic, ExecutionError, IngotError, UnsupportedError
 from ingot.support.forking import ForkLock, defers_fork
 from ingot.support.records import fresh, mutable, record

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i32, i64
-from ingot.runtime.execution import CANCELLED_TEXT
+from ingot.runtime.programs.execution import CANCELLED_TEXT
 from ingot.runtime.records import Buffers, Program, SharedMemory, Staged
 
 

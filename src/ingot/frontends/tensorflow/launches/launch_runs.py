@@ -23,7 +23,7 @@ from ingot.native.pointers import Array
 from ingot.native.statics import static_text
 from ingot.native.types import i32, i64
 from ingot.runtime.entries import ingot_execute, ingot_prepare
-from ingot.runtime.execute import OUT_OF_MEMORY
+from ingot.runtime.executor.execute import OUT_OF_MEMORY
 from ingot.runtime.records import Buffers, Output
 
 NO_MEMORY = static_text("memory", OUT_OF_MEMORY_TEXT)

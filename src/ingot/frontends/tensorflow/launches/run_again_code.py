@@ -18,7 +18,7 @@ from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer
 from ingot.native.types import i32, i64
 from ingot.runtime.entries import ingot_allocate, ingot_execute, ingot_free, ingot_prepare
-from ingot.runtime.execute import OUT_OF_MEMORY
+from ingot.runtime.executor.execute import OUT_OF_MEMORY
 from ingot.runtime.records import Buffers, Program
 
 

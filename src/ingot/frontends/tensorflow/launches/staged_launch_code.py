@@ -19,9 +19,9 @@ from ingot.native.operations import memcpy, unlikely
 from ingot.native.pointers import Array
 from ingot.native.types import i32, i64
 from ingot.runtime.entries import ingot_free, ingot_stages_run
-from ingot.runtime.execute import copy_words
+from ingot.runtime.executor.execute import copy_words
+from ingot.runtime.executor.staged_code import Frame, Slot, dims_of, slot_at
 from ingot.runtime.records import Buffers
-from ingot.runtime.staged_code import Frame, Slot, dims_of, slot_at
 
 
 @inlined

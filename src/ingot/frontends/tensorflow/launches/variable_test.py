@@ -37,7 +37,7 @@ from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import link_object
 from ingot.llvm.target import TargetSpec
 from ingot.llvm.types import F32, I32, I64, PTR
-from ingot.runtime.program import Program
+from ingot.runtime.programs.program import Program
 from ingot.support.records import record
 from ingot.support.sources import sources_stamp
 

@@ -6,8 +6,8 @@ Source: TensorFlow's `kernels/collective_ops.cc`.
 
 from __future__ import annotations
 
-from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.values import Known, Value
+from ingot.frontends.tensorflow.lowering.context.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.context.values import Known, Value
 from ingot.hlo.dtype import S32
 from ingot.semantics.assertions import emit_assertion
 

@@ -18,28 +18,28 @@ from typing import Any
 import numpy as np
 
 from ingot.frontends.tensorflow.graphs.captured import CapturedFunction, FunctionRef, TensorRef
-from ingot.frontends.tensorflow.lowering import graph
-from ingot.frontends.tensorflow.lowering.computed_sizes import (
+from ingot.frontends.tensorflow.lowering.context.computed_sizes import (
     have_same_ranks,
     measured,
     with_new_sizes,
 )
-from ingot.frontends.tensorflow.lowering.frame import Frame
-from ingot.frontends.tensorflow.lowering.list_state import (
-    ListForm,
-    better_start,
-    common_form,
-    fitted,
-)
-from ingot.frontends.tensorflow.lowering.loop_counters import LoopCounter, loop_counters
-from ingot.frontends.tensorflow.lowering.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.values import (
+from ingot.frontends.tensorflow.lowering.context.frame import Frame
+from ingot.frontends.tensorflow.lowering.context.loop_counters import LoopCounter, loop_counters
+from ingot.frontends.tensorflow.lowering.context.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.context.values import (
     Known,
     TensorList,
     Text,
     Value,
     Variable,
 )
+from ingot.frontends.tensorflow.lowering.list_ops.state import (
+    ListForm,
+    better_start,
+    common_form,
+    fitted,
+)
+from ingot.frontends.tensorflow.lowering.walk import graph
 from ingot.frontends.tensorflow.variants.specialisation import COMPUTED_VALUE
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, symbols_of

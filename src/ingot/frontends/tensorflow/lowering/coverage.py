@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-from ingot.frontends.tensorflow.lowering.fold import FOLDS
+from ingot.frontends.tensorflow.lowering.walk.fold import FOLDS
 from ingot.frontends.tensorflow.partitioning.op_families import FAMILIES, FAMILY_OF
 
 _SENT = "TensorFlow cannot run it on a CPU: XLA:CPU says that HLO opcode `{}` is not supported."
@@ -59,8 +59,14 @@ def markdown() -> str:
         "`+`: not compiled by TensorFlow's own XLA on CPU.",
     ]
     for family, members in FAMILIES.items():
-        module = importlib.import_module(f"ingot.frontends.tensorflow.lowering.{family}")
-        lines += ["", f"## {family.replace('_', ' ').capitalize()}", "", _sentence(module), ""]
+        module = importlib.import_module(f"{__package__}.{family}")
+        lines += [
+            "",
+            f"## {family.replace('.', ': ').replace('_', ' ').capitalize()}",
+            "",
+            _sentence(module),
+            "",
+        ]
         lines.append(", ".join(_entry(name, wanted) for name in sorted(members.split())))
     lines += ["", "## Exceptions", "", "| op | why it has no row |", "|---|---|"]
     lines += [f"| `{name}` | {why} |" for name, why in sorted(EXCEPTIONS.items())]

@@ -12,22 +12,22 @@ from collections.abc import Sequence
 
 from ingot.frontends.tensorflow.graphs.binding import Binding, LoweredFunction, Parameter
 from ingot.frontends.tensorflow.graphs.captured import CapturedFunction, CapturedInput, TensorType
-from ingot.frontends.tensorflow.lowering import graph
-from ingot.frontends.tensorflow.lowering.computed_sizes import computed_size, without_bound
-from ingot.frontends.tensorflow.lowering.constants import ValueNeededError
-from ingot.frontends.tensorflow.lowering.frame import Frame
-from ingot.frontends.tensorflow.lowering.list_state import length_of
-from ingot.frontends.tensorflow.lowering.nested_lists import of_pieces, pieces_of
-from ingot.frontends.tensorflow.lowering.program import Program, symbol_of
-from ingot.frontends.tensorflow.lowering.sizes import SizeLearnedError
-from ingot.frontends.tensorflow.lowering.specialiser import Specialiser
-from ingot.frontends.tensorflow.lowering.values import (
+from ingot.frontends.tensorflow.lowering.context.computed_sizes import computed_size, without_bound
+from ingot.frontends.tensorflow.lowering.context.constants import ValueNeededError
+from ingot.frontends.tensorflow.lowering.context.frame import Frame
+from ingot.frontends.tensorflow.lowering.context.program import Program, symbol_of
+from ingot.frontends.tensorflow.lowering.context.sizes import SizeLearnedError
+from ingot.frontends.tensorflow.lowering.context.specialiser import Specialiser
+from ingot.frontends.tensorflow.lowering.context.values import (
     Sizes,
     TensorList,
     Value,
     Variable,
     element_of,
 )
+from ingot.frontends.tensorflow.lowering.list_ops.nested_lists import of_pieces, pieces_of
+from ingot.frontends.tensorflow.lowering.list_ops.state import length_of
+from ingot.frontends.tensorflow.lowering.walk import graph
 from ingot.frontends.tensorflow.variants.specialisation import CallArguments
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S64

@@ -17,8 +17,8 @@ import numpy as np
 
 from ingot.frontends.tensorflow.api.modules import ops
 from ingot.frontends.tensorflow.graphs.capture import capture_operation
-from ingot.frontends.tensorflow.lowering.static import FOLDED, SHAPES, StaticValues
-from ingot.frontends.tensorflow.lowering.values import Known, Sizes
+from ingot.frontends.tensorflow.lowering.context.values import Known, Sizes
+from ingot.frontends.tensorflow.lowering.walk.static import FOLDED, SHAPES, StaticValues
 from ingot.hlo.dim import Dim
 
 _DESCENDED = FOLDED | SHAPES | {"Const", "Placeholder"}

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from ingot.client import stored
-from ingot.client.executable import Executable, Origin
+from ingot.client.executables.executable import Executable, Origin
 from ingot.frontends.tensorflow.variants.specialisation import CallArguments
 from ingot.hlo.module import Module
 from ingot.hlo.shape import Shape
@@ -39,7 +39,7 @@ def find(
         name: of `GraphDigest`.
         module_name: the name of the module in this process.
         arguments: the call.
-        lower: returns the module, for who asks for it.
+        lower: makes the module if it is asked for.
     """
     kept = stored.find(name)
     if kept is None or not arguments.fit_shapes(_dims_of(kept.boundary)):
@@ -50,7 +50,7 @@ def find(
 
 
 def keep(name: str, executable: object, shapes: tuple[Shape, ...]) -> None:
-    """Store a program that was made without anything of a call.
+    """Store a program that depends on nothing that a call knows.
 
     Args:
         name: of `GraphDigest`.

@@ -11,10 +11,10 @@ from __future__ import annotations
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ingot.frontends.building.checks import assert_everywhere
-from ingot.frontends.torch.lowering.op import Op
-from ingot.frontends.torch.lowering.table import RuleTable
-from ingot.frontends.torch.nodes import value_of
-from ingot.frontends.torch.sizes import size_of
+from ingot.frontends.torch.fx.nodes import value_of
+from ingot.frontends.torch.fx.sizes import size_of
+from ingot.frontends.torch.lowering.context.op import Op
+from ingot.frontends.torch.lowering.context.table import RuleTable
 from ingot.hlo.instruction import Instruction
 
 RULES = RuleTable("aten")

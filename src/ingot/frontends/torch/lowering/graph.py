@@ -11,21 +11,21 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ingot.frontends.torch.constants import NO_CONSTANTS, Constants
-from ingot.frontends.torch.layout import MemoryLayout, layout_of
-from ingot.frontends.torch.locations import metadata_of
-from ingot.frontends.torch.lowering.builder import GraphBuilder
-from ingot.frontends.torch.lowering.symbols import (
+from ingot.frontends.torch.fx.constants import NO_CONSTANTS, Constants
+from ingot.frontends.torch.fx.layout import MemoryLayout, layout_of
+from ingot.frontends.torch.fx.locations import metadata_of
+from ingot.frontends.torch.fx.nodes import Node
+from ingot.frontends.torch.fx.piece import Piece
+from ingot.frontends.torch.fx.sizes import is_float_symbol
+from ingot.frontends.torch.fx.types import element_of
+from ingot.frontends.torch.lowering.context.builder import GraphBuilder
+from ingot.frontends.torch.lowering.context.symbols import (
     read_in_bodies,
     sizes_in,
     sizes_of_result,
     with_bodies,
 )
 from ingot.frontends.torch.lowering.walk import Walk
-from ingot.frontends.torch.nodes import Node
-from ingot.frontends.torch.piece import Piece
-from ingot.frontends.torch.sizes import is_float_symbol
-from ingot.frontends.torch.types import element_of
 from ingot.hlo.dim import Dim, symbols_of
 from ingot.hlo.dtype import F64, S64
 from ingot.hlo.instruction import NO_METADATA, Instruction

@@ -3,8 +3,8 @@
 
 A body is a graph module. It becomes a computation of a `conditional` or `while`, whose operand
 holds the tensors that the body takes and the named sizes that occur in it. If a body has nodes that
-only the host can run (random draws, checks, ops without a rule), `placement` leaves the whole op to
-PyTorch.
+only the host can run (random draws, checks, ops without a rule), `partitioning.placement` leaves
+the whole op to PyTorch.
 
 Invariant: a computation can only use its operand.
 
@@ -19,11 +19,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ingot.frontends.building.arrays import ArrayBuilder
-from ingot.frontends.torch.lowering.builder import GraphBuilder
-from ingot.frontends.torch.lowering.op import Op
-from ingot.frontends.torch.lowering.symbols import symbols_of_body
-from ingot.frontends.torch.lowering.table import RuleTable
-from ingot.frontends.torch.sizes import Size
+from ingot.frontends.torch.fx.sizes import Size
+from ingot.frontends.torch.lowering.context.builder import GraphBuilder
+from ingot.frontends.torch.lowering.context.op import Op
+from ingot.frontends.torch.lowering.context.symbols import symbols_of_body
+from ingot.frontends.torch.lowering.context.table import RuleTable
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import S64

@@ -8,66 +8,67 @@ from typing import Any
 
 from torch._ops import HigherOrderOperator
 
-from ingot.frontends.torch.lowering import (
-    activation,
-    adaptive_pooling,
-    arithmetic,
-    assertions,
-    attention,
-    bits,
-    columns,
-    complex_numbers,
-    convolution,
-    cumulative,
+from ingot.frontends.torch.lowering import assertions, higher_order
+from ingot.frontends.torch.lowering.context.op import Rule
+from ingot.frontends.torch.lowering.context.table import merged, with_copies
+from ingot.frontends.torch.lowering.indexing_ops import (
     diagonals,
-    distances,
     distinct,
-    elementwise,
-    embedding_bag,
-    fused_layers,
-    grid_sampling,
-    grouped_products,
-    higher_order,
     indexing,
     jagged,
-    linalg,
     masks,
-    matmul,
-    normalization,
     overlap_add,
-    packed_weights,
-    padding,
-    pooling,
-    pseudoinverse,
-    reduction,
-    resampling,
     scatter,
     searching,
     shaping,
-    softmax,
-    sorting,
-    special,
-    spectral,
     strides,
 )
-from ingot.frontends.torch.lowering.op import Rule
-from ingot.frontends.torch.lowering.table import merged, with_copies
+from ingot.frontends.torch.lowering.linalg_ops import (
+    distances,
+    grouped_products,
+    linalg,
+    matmul,
+    packed_weights,
+    pseudoinverse,
+    spectral,
+)
+from ingot.frontends.torch.lowering.nn_ops import (
+    adaptive_pooling,
+    attention,
+    columns,
+    convolution,
+    embedding_bag,
+    fused_layers,
+    grid_sampling,
+    normalization,
+    padding,
+    pooling,
+    resampling,
+)
+from ingot.frontends.torch.lowering.pointwise_ops import (
+    activation,
+    arithmetic,
+    bits,
+    complex_numbers,
+    elementwise,
+    special,
+)
+from ingot.frontends.torch.lowering.reduction_ops import cumulative, reduction, softmax, sorting
 
 _POINTWISE = (activation, arithmetic, bits, complex_numbers, elementwise, special)
-_FOLDS = (cumulative, reduction, softmax, sorting)
-_MOVES = (
-    columns, diagonals, distinct, embedding_bag, indexing, jagged, masks, overlap_add, scatter,
-    searching, shaping, strides,
+_REDUCTIONS = (cumulative, reduction, softmax, sorting)
+_INDEXING = (
+    diagonals, distinct, indexing, jagged, masks, overlap_add, scatter, searching, shaping, strides,
 )  # fmt: skip
 _NETWORKS = (
-    adaptive_pooling, attention, convolution, fused_layers, grid_sampling, normalization, padding,
-    pooling, resampling,
+    adaptive_pooling, attention, columns, convolution, embedding_bag, fused_layers, grid_sampling,
+    normalization, padding, pooling, resampling,
 )  # fmt: skip
-_PRODUCTS = (
+_MATRICES = (
     distances, grouped_products, linalg, matmul, packed_weights, pseudoinverse, spectral,
 )  # fmt: skip
 FAMILIES = (
-    *_POINTWISE, *_FOLDS, *_MOVES, *_NETWORKS, *_PRODUCTS, assertions, higher_order,
+    *_POINTWISE, *_REDUCTIONS, *_INDEXING, *_NETWORKS, *_MATRICES, assertions, higher_order,
 )  # fmt: skip
 
 _OTHERS = (elementwise.PRIMS, higher_order.INTERNAL, grouped_products.TRANSFORMERS)

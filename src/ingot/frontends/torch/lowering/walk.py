@@ -16,15 +16,9 @@ from typing import Any
 
 import torch
 
-from ingot.frontends.torch.constants import MOST_ELEMENTS, array_of
-from ingot.frontends.torch.locations import metadata_of
-from ingot.frontends.torch.lowering import rules
-from ingot.frontends.torch.lowering.builder import GraphBuilder
-from ingot.frontends.torch.lowering.guards import guarded
-from ingot.frontends.torch.lowering.numbers import run_time_number
-from ingot.frontends.torch.lowering.op import Op
-from ingot.frontends.torch.lowering.symbols import is_read
-from ingot.frontends.torch.nodes import (
+from ingot.frontends.torch.fx.constants import MOST_ELEMENTS, array_of
+from ingot.frontends.torch.fx.locations import metadata_of
+from ingot.frontends.torch.fx.nodes import (
     Node,
     attribute_of,
     bindings_of,
@@ -32,8 +26,14 @@ from ingot.frontends.torch.nodes import (
     is_size,
     parts,
 )
-from ingot.frontends.torch.sizes import guard_equal, size_of, sizes_of
-from ingot.frontends.torch.types import element_of
+from ingot.frontends.torch.fx.sizes import guard_equal, size_of, sizes_of
+from ingot.frontends.torch.fx.types import element_of
+from ingot.frontends.torch.lowering import rules
+from ingot.frontends.torch.lowering.context.builder import GraphBuilder
+from ingot.frontends.torch.lowering.context.guards import guarded
+from ingot.frontends.torch.lowering.context.numbers import run_time_number
+from ingot.frontends.torch.lowering.context.op import Op
+from ingot.frontends.torch.lowering.context.symbols import is_read
 from ingot.hlo.dim import Dim
 from ingot.hlo.dtype import F64, S64
 from ingot.hlo.instruction import Instruction

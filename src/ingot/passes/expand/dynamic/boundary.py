@@ -3,8 +3,8 @@
 
 `dynamic-boundary` makes of a parameter `f32[<=8]` an `f32[8]` and an `s32[]` after all other
 parameters, of a result an array at its bound and an `s32[]` after all other results, in the order
-of `dynamic_dims`. `client/dynamic_sizes` does the same to the arrays of a call. XLA:CPU supports no
-parameter of dynamic size.
+of `dynamic_dims`. `client/executables/dynamic_sizes` does the same to the arrays of a call. XLA:CPU
+supports no parameter of dynamic size.
 
 `exact-boundary` makes of a parameter an `f32[?n]`, which the program puts into an array at its
 bound; a result becomes an array whose size the program computes (`hlo.size_definitions`). So no

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+import math
 
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
@@ -215,7 +215,7 @@ def _takes_columns(gather: Instruction) -> bool:
     if not is_of_columns or last < 1 or given.operand_batching_dims:
         return False
     is_row = gather.shape.rank == last + 1 and given.offset_dims == tuple(range(last))
-    few = indices.opcode == "constant" and 0 < cast("int", indices.shape.size) <= MOST_TAKEN
+    few = indices.opcode == "constant" and 0 < math.prod(indices.shape.static_dims) <= MOST_TAKEN
     return is_row and few and given.slice_sizes[:last] == operand.shape.dims[:last]
 
 
@@ -247,14 +247,17 @@ MOST_IN_ROW = 8
 """Elements of short rows: a vector holds several of them."""
 
 
-def _is_rearranged(operand: Instruction, dim: int) -> bool:
-    """Whether an operand is a few rows in reverse order, or one row a few times."""
+def _rearranged_rows(operand: Instruction, dim: int) -> int:
+    """Return how many rows an operand has that is a few in reverse order, or one a few times.
+
+    0 for any other operand.
+    """
     if operand.opcode == "reverse":
         is_along = dimensions_of(operand) == (dim,) and operand.use_count == 1
     else:
         is_along = operand.opcode == "broadcast" and dim not in dimensions_of(operand)
     size = operand.shape.dims[dim]
-    return is_along and isinstance(size, int) and 1 < size <= MOST_TAKEN
+    return size if is_along and isinstance(size, int) and 1 < size <= MOST_TAKEN else 0
 
 
 def _joins_short_rows(concatenation: Instruction) -> bool:
@@ -265,7 +268,7 @@ def _joins_short_rows(concatenation: Instruction) -> bool:
     operands = concatenation.operands
     sizes = [operand.shape.dims[dim] for operand in operands]
     has_many = any(isinstance(size, int) and size > MOST_TAKEN for size in sizes)
-    return has_many and (1 in sizes or any(_is_rearranged(operand, dim) for operand in operands))
+    return has_many and (1 in sizes or any(_rearranged_rows(operand, dim) for operand in operands))
 
 
 @rule(
@@ -285,12 +288,12 @@ def concatenate_short_rows(root: Instruction, build: RuleBuilder) -> Instruction
     dim = _dimension(root)
     rows: list[Instruction] = []
     for operand in root.operands:
-        if not _is_rearranged(operand, dim):
+        count = _rearranged_rows(operand, dim)
+        if not count:
             rows.append(operand)
         elif operand.opcode == "broadcast":
-            rows += [_row_of(operand, dim, 0, build)] * cast("int", operand.shape.dims[dim])
+            rows += [_row_of(operand, dim, 0, build)] * count
         else:
-            count = cast("int", operand.shape.dims[dim])
             rows += [
                 _row_of(operand.operands[0], dim, number, build)
                 for number in reversed(range(count))

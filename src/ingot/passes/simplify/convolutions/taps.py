@@ -31,6 +31,8 @@ MAX_FEATURES = 3
 """Four features fill vectors of four lanes."""
 
 MIN_CHANNELS = 8
+"""Channels at least."""
+
 MAX_TAPS = 49
 """Taps at most: each is an operand of the sum, which is compiled in proportion."""
 

@@ -24,8 +24,8 @@ from ingot.runtime.foreign.collectives.exchange import complete, device_of, ente
 from ingot.runtime.foreign.collectives.records import DONE, Courier, Rendezvous, Site
 from ingot.runtime.foreign.collectives.visit import PENDING, Visit
 from ingot.runtime.records import CallFrame, Runtime
-from ingot.runtime.sync import EVERYBODY, futex_wait, futex_wake, lock, pause, unlock
-from ingot.runtime.threads import start_detached
+from ingot.runtime.threading.sync import EVERYBODY, futex_wait, futex_wake, lock, pause, unlock
+from ingot.runtime.threading.threads import start_detached
 
 COURIER = records.Courier.c_layout
 _SPINS = 200

@@ -26,7 +26,6 @@ from ingot.native.functions import inlined, native
 from ingot.native.operations import likely, memset, unlikely
 from ingot.native.pointers import Array, Atomic, Pointer, Structs, sizeof
 from ingot.native.types import i32, i64
-from ingot.runtime.fibers import Fibers, advance, look, pass_turn
 from ingot.runtime.foreign.collectives.messages import (
     HEADERS_WORDS,
     MESSAGE_WORDS,
@@ -59,7 +58,8 @@ from ingot.runtime.foreign.collectives.visit import (
     taken_bytes,
 )
 from ingot.runtime.records import CallFrame, Runtime
-from ingot.runtime.sync import futex_wait_until, futex_wake, pause, wait_step
+from ingot.runtime.threading.fibers import Fibers, advance, look, pass_turn
+from ingot.runtime.threading.sync import futex_wait_until, futex_wake, pause, wait_step
 
 _SPINS = 200
 _PART_WORDS = sizeof(Part) // 8

@@ -29,7 +29,7 @@ from ingot.runtime.foreign.collectives.records import (
     Message,
     Rendezvous,
 )
-from ingot.runtime.sync import let_others_run, pause
+from ingot.runtime.threading.sync import let_others_run, pause
 
 _PAUSES = 100
 """Turns in which nothing moves before a device lets others run: a few microseconds."""

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from ingot.native.pointers import Array, Atomic, Pointer, Struct, Structs
 from ingot.native.types import i32, i64
-from ingot.runtime.fibers import Fibers
 from ingot.runtime.records import Buffers, Meeting, Program, Runtime
+from ingot.runtime.threading.fibers import Fibers
 
 
 class Box(

@@ -11,11 +11,11 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ingot.runtime.fibers import fibers_of
 from ingot.runtime.foreign.collectives import records
 from ingot.runtime.foreign.collectives.records import SLICE_NANOSECONDS, Box, Transport, Turn
 from ingot.runtime.foreign.errors import set_error
 from ingot.runtime.records import RUNTIME
+from ingot.runtime.threading.fibers import fibers_of
 from ingot.semantics.device_groups import Grid
 from ingot.support.flags import COLLECTIVE_TIMEOUT, PROCESS_TIMEOUT
 

@@ -24,7 +24,7 @@ from ingot.native.functions import exported, symbol_of
 from ingot.native.module import Translation
 from ingot.native.pointers import Array, Struct
 from ingot.native.types import i32, i64
-from ingot.runtime.c_arrays import int64_array
+from ingot.runtime.arguments.c_arrays import int64_array
 from ingot.runtime.foreign.collectives import couriers, mpi, sockets
 from ingot.runtime.foreign.collectives.combiners import combiner
 from ingot.runtime.foreign.collectives.mpi_library import mpi_library

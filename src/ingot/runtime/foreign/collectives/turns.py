@@ -16,7 +16,6 @@ from ingot.native.operations import unlikely
 from ingot.native.pointers import Array, Pointer, sizeof
 from ingot.native.types import i32, i64
 from ingot.runtime.entries import ingot_execute
-from ingot.runtime.fibers import run_fibers
 from ingot.runtime.foreign.collectives.exchange import (
     device_of,
     fail,
@@ -27,7 +26,8 @@ from ingot.runtime.foreign.collectives.exchange import (
 from ingot.runtime.foreign.collectives.greetings import greet
 from ingot.runtime.foreign.collectives.records import DONE, TIMEOUT, Rendezvous, Turn
 from ingot.runtime.records import Buffers, Program
-from ingot.runtime.sync import EVERYBODY, futex_wake, lock, unlock
+from ingot.runtime.threading.fibers import run_fibers
+from ingot.runtime.threading.sync import EVERYBODY, futex_wake, lock, unlock
 
 
 @native

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorLists and the tensor that their elements make end to end: `TensorArray.split`, `concat`.
+
+A list's elements lie in one buffer, so they have one shape: pieces of equal lengths.
+Source: TensorFlow's `kernels/list_kernels.h`.
+"""
+
+from __future__ import annotations
+
+from ingot.frontends.tensorflow.lowering.context.op import Op, Rule
+from ingot.frontends.tensorflow.lowering.context.values import Known, TensorList, Value
+from ingot.frontends.tensorflow.lowering.list_ops.tensor_lists import elements_of
+from ingot.hlo.dtype import S64
+from ingot.hlo.shape import Shape
+
+
+def _split(op: Op) -> Value:
+    """tensor, element shape, lengths."""
+    tensor, lengths = op.tensor(0), op.integers(2, "lengths of the pieces")
+    if tensor.shape.rank == 0:
+        raise op.mistake("Tensor must be at least a vector, but saw shape: []")
+    if len(set(lengths)) != 1:
+        raise op.error("a tensor is split into pieces of different lengths")
+    size, *rest = tensor.shape.dims
+    count, length = len(lengths), lengths[0]
+    if not op.b.same(size, count * length):
+        raise op.error(
+            f"Expected sum of lengths to be equal to values.shape[0], but sum of lengths is "
+            f"{count * length} and value's shape is: {list(tensor.shape.dims)}"
+        )
+    dims = (length, *rest)
+    buffer = op.b.reshape_to(tensor, (count, *dims))
+    return TensorList(buffer, count, tensor.shape.dtype, dims)
+
+
+def _concat(op: Op) -> tuple[Value, ...]:
+    """List, element shape, lengths for what has no value yet."""
+    found = op.list(0)
+    if found.buffer is None:
+        raise op.error("a list whose elements are not known is put end to end")
+    elements = elements_of(op, found)
+    count, *dims = elements.shape.dims
+    if not dims:
+        raise op.error("Concat requires elements to be at least vectors, found scalars instead.")
+    length, *rest = dims
+    given = op.known(2) if len(op) > 2 else None
+    if given is not None and any(item != length for item in given.ravel()):
+        raise op.error("a list is put end to end whose elements may have different lengths")
+    whole = op.b.reshape_to(elements, (count * length, *rest))
+    if isinstance(count, int):
+        return whole, Known.sizes([length] * count, S64)
+    return whole, op.b.like(length, Shape.array(S64, (count,)))
+
+
+RULES: dict[str, Rule] = {
+    "TensorListConcat": _concat,
+    "TensorListConcatV2": _concat,
+    "TensorListSplit": _split,
+}
