@@ -14,6 +14,8 @@ The other files, those that import others first:
 * `deep_stack`: stack space for a recursion of bounded depth: on Python's stack, and on the
   machine's;
 * `diagnostic_json`: errors as JSON and back, so that a child process can report them to its parent;
+* `freed_memory`: freed memory that the C library keeps for reuse instead of giving it back to the
+  system;
 * `import_hooks`: calls after the import of a module: how a front end waits for its framework;
 * `interning`: intern tables: equal values are one object, as long as it is alive;
 * `later`: a result that a helper thread may have made before somebody needs it;
