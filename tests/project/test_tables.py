@@ -81,7 +81,10 @@ REASONS = {
     "frontends/tensorflow/launches/launch_op.py": {"_libraries": ONCE},
     "frontends/tensorflow/functions/list_forms.py": {"_converter": "a row for each element type"},
     "frontends/tensorflow/lowering/walk/rules.py": {"family": "a row for each family of ops"},
-    "frontends/torch/backend.py": {"_check_environment_once": ONCE},
+    "frontends/torch/backend.py": {
+        "_check_environment_once": ONCE,
+        "_keep_freed_memory_once": ONCE,
+    },
     "frontends/torch/graphs.py": {
         "_listeners": "a list for each block that records graphs and is entered"
     },

@@ -45,6 +45,8 @@ Processes and threads:
   machine's;
 * `collector`: pausing Python's garbage collector while a large graph grows, or a compiler is
   imported;
+* `freed_memory`: freed memory that the C library keeps for reuse instead of giving it back to the
+  system;
 * `quick_exit`: leaving a process without collecting garbage that the operating system frees anyway;
 * `trusted_files`: files that only this user or the administrator can have written.
 """

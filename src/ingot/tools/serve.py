@@ -8,17 +8,16 @@ all other output of this process, and of the one that computes, goes to standard
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 
 import click
 
+from ingot.support.freed_memory import keep_freed_memory
 from ingot.tools.serving.framing import ENCODINGS, MAX_BYTES
 from ingot.tools.serving.supervisor import Limits, Supervisor
 
 _MIB = 1 << 20
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 64 << 20
 
 
@@ -55,7 +54,7 @@ def command(
         raise click.UsageError("there is one way to serve: --stdio")
     memory = _machine_memory() if max_memory_mib is None else max_memory_mib * _MIB
     limits = Limits(max_message_mib * _MIB, max_seconds, memory)
-    _keep_freed_memory()
+    keep_freed_memory(_KEPT_BYTES)  # mapping costs more than copying a large message
     Supervisor(*take_pipes(), ENCODINGS[form], limits).run()
 
 
@@ -70,14 +69,6 @@ def take_pipes() -> tuple[int, int]:
     # Line-buffered, since a worker may be killed at any time.
     sys.stdout = open(1, "w", buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115
     return requests, answers
-
-
-def _keep_freed_memory() -> None:
-    """Let the C library keep the memory of large messages: mapping costs more than copying."""
-    process = ctypes.CDLL(None)
-    if hasattr(process, "mallopt"):
-        process.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
-        process.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES // 2)
 
 
 def _machine_memory() -> int:

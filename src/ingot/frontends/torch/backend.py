@@ -12,8 +12,10 @@ from functools import cache, partial
 from itertools import count
 from typing import Any
 
+from ingot.runtime.native import default_cache_limit
 from ingot.support.collector import importing
 from ingot.support.flags import check_environment
+from ingot.support.freed_memory import keep_freed_memory
 from ingot.support.quick_exit import exit_quickly
 
 # PyTorch loads this module in the first call of a compiled function; 0.2 s were collections.
@@ -56,6 +58,7 @@ with importing():
 
 _numbers = count()
 _check_environment_once = cache(check_environment)
+_keep_freed_memory_once = cache(lambda: keep_freed_memory(default_cache_limit()))
 
 
 def ingot(
@@ -74,6 +77,7 @@ def ingot(
     """
     exit_quickly()
     _check_environment_once()
+    _keep_freed_memory_once()
     chosen = Options.of(mode, options)
     compile_with = aot_autograd(
         fw_compiler=partial(compile_graph, kind="forward", options=chosen),
