@@ -92,13 +92,13 @@ def reserved(size: Any) -> Any:
     return stacked(list_ops.tensor_list_reserve([2], size, tf.float32))
 
 
-def end_to_end(x: Any) -> Any:
+def end_to_end(x: Any, lengths: Any = (1, 2, 4)) -> Any:
     """What has no value is as long as `leading_dims` says."""
     made = list_ops.tensor_list_reserve(None, 3, tf.float32)
     made = list_ops.tensor_list_set_item(made, 1, tf.stack([x, x]))
     return tf.raw_ops.TensorListConcatV2(
-        input_handle=made, element_shape=[-1, 3], leading_dims=[1, 2, 4], element_dtype=tf.float32
-    )[0]
+        input_handle=made, element_shape=[-1, 3], leading_dims=lengths, element_dtype=tf.float32
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,6 +107,8 @@ def end_to_end(x: Any) -> Any:
         (scattered_into, [X, [1, 2]]), (scattered_into, [X, [2, 1]]), (scattered_into, [X, [0, 0]]),
         (scattered_into_counted, [X, [2, 3]]), (scattered_into_counted, [X, [0, 1]]),
         (reserved, [3]), (end_to_end, [X]),
+        (end_to_end, [X, tf.range(1, 4, dtype=tf.int64)]),
+        (end_to_end, [X, tf.fill([3], tf.constant(2, tf.int64))]),
         (shapes, [7]), (shapes, [-1]), (emptied, [X]), (half_open, [X]),
         (added, [[2], [2]]), (added, [[-1], [2]]),
         (pushed_to_size, [X, 3]), (pushed_to_size, [X, -1]),

@@ -8,7 +8,13 @@ Source: TensorFlow's `kernels/list_kernels.h`.
 from __future__ import annotations
 
 from ingot.frontends.tensorflow.lowering.context.op import Op, Rule
-from ingot.frontends.tensorflow.lowering.context.values import Known, TensorList, Value
+from ingot.frontends.tensorflow.lowering.context.values import (
+    Known,
+    Size,
+    TensorList,
+    Value,
+    plain_size,
+)
 from ingot.frontends.tensorflow.lowering.list_ops.tensor_lists import elements_of
 from ingot.hlo.dtype import S64
 from ingot.hlo.shape import Shape
@@ -43,13 +49,20 @@ def _concat(op: Op) -> tuple[Value, ...]:
     if not dims:
         raise op.error("Concat requires elements to be at least vectors, found scalars instead.")
     length, *rest = dims
-    given = op.known(2) if len(op) > 2 else None
-    if given is not None and any(item != length for item in given.ravel()):
+    if len(op) > 2 and not _are_all(op, length):
         raise op.error("a list is put end to end whose elements may have different lengths")
     whole = op.b.reshape_to(elements, (count * length, *rest))
     if isinstance(count, int):
         return whole, Known.sizes([length] * count, S64)
     return whole, op.b.like(length, Shape.array(S64, (count,)))
+
+
+def _are_all(op: Op, length: Size) -> bool:
+    """Whether the given lengths are surely this one; there are none if all elements have values."""
+    if op.dims(2) == (0,):
+        return True
+    given = op.known_or_computed(2, "lengths of elements that have no value")
+    return given is not None and all(op.b.same(plain_size(item), length) for item in given.ravel())
 
 
 RULES: dict[str, Rule] = {
