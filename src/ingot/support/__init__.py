@@ -18,7 +18,7 @@ Errors, flags and reports:
 
 Values and graphs:
 
-* `records`: `record` and `mutable`: dataclasses that are quick to declare, and to make instances
+* `records`: decorators for dataclasses that are quick to declare, and to make instances
   of;
 * `interning`: intern tables: equal values are one object, as long as it is alive;
 * `recent`: tables of values in use and, up to a limit, of the most recent ones;
