@@ -4,6 +4,9 @@
 `cumsum` and its like reach HLO as `reduce-window` with a window as long as the dimension, padded on
 one side. Computed window by window, that is n^2 work; a running value takes n.
 
+What is computed from a scan's result alone, element by element, is the scan's epilogue: the kernel
+that scans stores that instead (a sum accumulated in a wider type, say).
+
 Invariant: a scan's initial value folded with itself is itself, so that padding changes nothing.
 
 Source: xla/hlo/transforms/expanders/reduce_window_rewriter.cc (which scans in blocks).
@@ -14,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait
 from ingot.hlo.opset.reduction import ReduceWindowAttributes
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.window import WindowDimension
@@ -21,6 +25,9 @@ from ingot.support.records import record
 
 SHORTEST = 4
 """Shorter scans are as fast window by window."""
+
+MAX_EPILOGUE = 16
+"""Instructions of an epilogue, at most."""
 
 
 @record
@@ -52,6 +59,38 @@ def scan_of(item: Instruction) -> Scan | None:
 def is_scan(item: Instruction) -> bool:
     """Whether a `reduce-window` is a scan."""
     return item.opcode == "reduce-window" and scan_of(item) is not None
+
+
+def scan_under(root: Instruction) -> Instruction | None:
+    """Return the scan whose epilogue ends at `root`, or that `root` is; None if there is none.
+
+    An epilogue reads nothing else but scalars. It has no expensive functions, which take lanes that
+    a scan may not have.
+    """
+    dims, found = root.shape.dims if root.shape.is_array else (), set[Instruction]()
+    stack, seen = [root], {root}
+    while stack:
+        item = stack.pop()
+        if item.opcode == "reduce-window":
+            found.add(item)
+        elif not item.has(Trait.ELEMENTWISE) or item.has(Trait.EXPENSIVE):
+            return None
+        else:
+            read = [one for one in item.operands if one not in seen and not _is_scalar(one)]
+            seen.update(read)
+            stack += read
+        if item.shape.is_array and item.shape.dims != dims:
+            return None
+        if len(found) > 1 or len(seen) > MAX_EPILOGUE:
+            return None
+    return next((one for one in found if is_scan(one)), None)
+
+
+def _is_scalar(item: Instruction) -> bool:
+    """Whether a value is one scalar, or the same scalar everywhere."""
+    if item.opcode == "broadcast":
+        return not item.operands[0].shape.dims
+    return not item.shape.dims or item.opcode == "constant"
 
 
 def _folds_padding(item: Instruction) -> bool:

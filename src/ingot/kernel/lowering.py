@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ingot.analysis.scans import scan_of
+from ingot.analysis.scans import scan_under
 from ingot.hlo.computation import Computation
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.kernel.convolution.build import (
@@ -88,5 +88,5 @@ def _built(fused: Computation) -> Kernel:
     convolution = find_convolution(fused)
     if convolution is not None and is_product(convolution):
         return build_convolution_kernel(fused)
-    scan = scan_of(fused.root)
+    scan = scan_under(fused.root) if "reduce-window" in fused.opcodes else None
     return build_loop_kernel(fused) if scan is None else build_scan_kernel(fused, scan)
