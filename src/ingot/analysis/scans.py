@@ -27,7 +27,7 @@ SHORTEST = 4
 """Shorter scans are as fast window by window."""
 
 MAX_EPILOGUE = 16
-"""Instructions of an epilogue, at most."""
+"""Instructions of an epilogue with one result, at most."""
 
 
 @record
@@ -61,29 +61,34 @@ def is_scan(item: Instruction) -> bool:
     return item.opcode == "reduce-window" and scan_of(item) is not None
 
 
-def scan_under(root: Instruction) -> Instruction | None:
-    """Return the scan whose epilogue ends at `root`, or that `root` is; None if there is none.
+def scan_under(*roots: Instruction) -> Instruction | None:
+    """Return the scan whose epilogue ends at all `roots`, or that one is; None if there is none.
 
     An epilogue reads nothing else but scalars. It has no expensive functions, which take lanes that
     a scan may not have.
     """
-    dims, found = root.shape.dims if root.shape.is_array else (), set[Instruction]()
-    stack, seen = [root], {root}
+    found = set[Instruction]()
+    stack, seen = list(roots), set(roots)
     while stack:
         item = stack.pop()
         if item.opcode == "reduce-window":
             found.add(item)
-        elif not item.has(Trait.ELEMENTWISE) or item.has(Trait.EXPENSIVE):
+        elif not _is_step(item):
             return None
         else:
             read = [one for one in item.operands if one not in seen and not _is_scalar(one)]
             seen.update(read)
             stack += read
-        if item.shape.is_array and item.shape.dims != dims:
-            return None
-        if len(found) > 1 or len(seen) > MAX_EPILOGUE:
+        if len(found) > 1 or len(seen) > MAX_EPILOGUE * len(roots):
             return None
     return next((one for one in found if is_scan(one)), None)
+
+
+def _is_step(item: Instruction) -> bool:
+    """Whether an op is a few instructions for each element, of the operands at that element."""
+    if item.opcode == "bitcast-convert":
+        return item.operands[0].shape.dims == item.shape.dims
+    return item.has(Trait.ELEMENTWISE) and not item.has(Trait.EXPENSIVE)
 
 
 def _is_scalar(item: Instruction) -> bool:

@@ -267,7 +267,7 @@ def _add_root(builder: LoopBuilder, root: Instruction, number: int) -> int:
 
 
 def build_scan_kernel(fused: Computation, folded: Instruction) -> LoopKernel:
-    """Return the kernel of a fused computation whose root is the scan `folded`, or its epilogue.
+    """Return the kernel of a fused computation whose root is the scan `folded`, or its epilogues.
 
     Raises:
         InternalError: `folded` is no scan.
@@ -296,7 +296,7 @@ def build_scan_kernel(fused: Computation, folded: Instruction) -> LoopKernel:
     results = [ex.reduced(0, n, value.dtype, names) for n, value in enumerate(inputs)]
     if folded is not fused.root:
         (lowering.accumulators[folded],) = results
-        results = [lowering.value(fused.root, point)]
+        results = [lowering.value(root, point) for root in roots_of(fused)]
     stores = tuple(Store(first + n, where, value) for n, value in enumerate(results))
     axes = {axis: Axis(axis_name(axis), frames.extents[axis]) for axis in frame if axis != ONE}
     sweep = Pass((axes.pop(scanned),), (fold,), stores, is_running=True)

@@ -193,11 +193,10 @@ def _why_not(grouping: Grouping, producer: Instruction, group: Group, parts: str
 
 def _why_not_scan(producer: Instruction, group: Group) -> str:
     """Return why a scan does not join the kernel of its epilogue; empty if it does."""
-    main = group.main
     reads_once = group.frame_without_ones(producer) == group.main_frame
-    if not group.is_plain or len(group.roots) > 1 or not reads_once:
-        return "a scan ends with one result, made of its own element by element"
-    return "" if scan_under(main) is producer else "a scan's epilogue reads nothing but scalars"
+    if not group.is_plain or not reads_once:
+        return "only what is computed from a scan's result element by element ends its kernel"
+    return "" if scan_under(*group.roots) is producer else "a scan's epilogue reads nothing but scalars"
 
 
 def _why_not_parts(producer: Instruction) -> str:
