@@ -165,12 +165,9 @@ def why_not_each(
 
 
 def _why_not(grouping: Grouping, producer: Instruction, group: Group, parts: str) -> str:
-    if producer.shape.is_tuple:
-        return "its result is a tuple"
-    if producer.opcode in ALONE:
-        return f"{producer.opcode} is a kernel of its own"
-    if is_scan(producer):
-        return _why_not_scan(producer, group)
+    reason = _why_not_kind(producer)
+    if reason or is_scan(producer):
+        return reason or _why_not_scan(producer, group)
     reason = _why_not_size(producer, group) or _why_not_in_place(producer, group)
     if reason:
         return reason
@@ -191,12 +188,22 @@ def _why_not(grouping: Grouping, producer: Instruction, group: Group, parts: str
     return parts or _why_not_indices(producer, group)
 
 
+def _why_not_kind(producer: Instruction) -> str:
+    if producer.shape.is_tuple:
+        return "its result is a tuple"
+    return f"{producer.opcode} is a kernel of its own" if producer.opcode in ALONE else ""
+
+
 def _why_not_scan(producer: Instruction, group: Group) -> str:
     """Return why a scan does not join the kernel of its epilogue; empty if it does."""
     reads_once = group.frame_without_ones(producer) == group.main_frame
     if not group.is_plain or not reads_once:
         return "only what is computed from a scan's result element by element ends its kernel"
-    return "" if scan_under(*group.roots) is producer else "a scan's epilogue reads nothing but scalars"
+    if scan_under(*group.roots) is not producer:
+        return (
+            "it ends with little arithmetic on its result and scalars: other arrays are read later"
+        )
+    return ""
 
 
 def _why_not_parts(producer: Instruction) -> str:

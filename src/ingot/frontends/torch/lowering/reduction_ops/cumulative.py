@@ -16,7 +16,20 @@ from ingot.frontends.building.scans import scan
 from ingot.frontends.torch.lowering.context.op import Op, Rule
 from ingot.frontends.torch.lowering.context.table import RuleTable
 from ingot.hlo.dtype import (
-    BF16, C64, C128, F16, F32, F64, PRED, S8, S16, S32, S64, U8, U16, DType,
+    BF16,
+    C64,
+    C128,
+    F16,
+    F32,
+    F64,
+    PRED,
+    S8,
+    S16,
+    S32,
+    S64,
+    U8,
+    U16,
+    DType,
 )
 from ingot.hlo.instruction import Instruction
 
