@@ -9,7 +9,9 @@ import ingot
 from ingot.evaluator import evaluate
 
 
-def module_of(dims, place, *, reverse=False, op="add(a, b)", start="0", element="f32", extra=""):
+def module_of(
+    dims, place, *, reverse=False, op="add(a, b)", start="0", element="f32", extra="", after=""
+):
     size = dims[place]
     sizes = "x".join(str(size) if n == place else "1" for n in range(len(dims)))
     pad = f"0_{size - 1}" if reverse else f"{size - 1}_0"
@@ -23,9 +25,11 @@ f {{
 }}
 ENTRY main {{
   x = {shape} parameter(0)
-  {extra.format(shape=shape) or f"y = {shape} copy(x)"}
+  {extra.format(shape=shape) or f"w = {shape} copy(x)"}
   start = {element}[] constant({start})
-  ROOT z = {shape} reduce-window(y, start), window={{size={sizes} pad={pads}}}, to_apply=f
+  {"" if after else "ROOT"} z = {shape} reduce-window(w, start), to_apply=f,
+    window={{size={sizes} pad={pads}}}
+  {after}
 }}
 """)
 
@@ -73,8 +77,34 @@ def test_element_types(element):
 
 
 def test_the_operand_is_fused_into_the_scan():
-    module = module_of((8, 50), 0, extra="y = {shape} multiply(x, x)")
+    module = module_of((8, 50), 0, extra="w = {shape} multiply(x, x)")
     assert len(check(module, (8, 50)).kernels) == 1
+
+
+EPILOGUES = {
+    "ROOT h = f16[{d}] convert(z)": 1,
+    "n = f32[{d}] negate(z) ROOT p = pred[{d}] compare(n, z), direction=LT": 1,
+    "i = s32[{d}] bitcast-convert(z) ROOT p = s32[{d}] not(i)": 1,
+    "b = f32[{d}] broadcast(y), dimensions={{}} ROOT p = f32[{d}] add(b, z)": 1,
+    "i = s32[{d}] convert(z) n = f32[{d}] negate(z) ROOT t = (s32[{d}], f32[{d}]) tuple(i, n)": 1,
+    "n = f32[{d}] negate(z) ROOT t = (f32[{d}], f32[{d}]) tuple(n, z)": 2,
+    "ROOT n = f32[{d}] multiply(x, z)": 2,
+    "ROOT n = f32[{d}] sine(z)": 2,
+    "n = f32[{d}] reverse(z), dimensions={{0}} ROOT p = f32[{d}] add(n, z)": 2,
+}
+"""What follows a scan `z` of an array `x`, beside a scalar `y`, and how many kernels they are."""
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("end", EPILOGUES)
+def test_what_is_made_of_the_result_alone_ends_the_kernel(end, reverse):
+    for dims, place in (((130, 131), 1), ((2, 90, 1, 97), 1)):
+        given = ",".join(map(str, dims))
+        after = f"y = f32[] parameter(1)\n{end.format(d=given)}"
+        module = module_of(dims, place, reverse=reverse, after=after)
+        x = (np.arange(np.prod(dims), dtype=np.float32) % 7 - 3).reshape(dims)
+        program = agrees(module, [x, np.float32(2.5)], rtol=1e-6).executable
+        assert len(program.kernels) == EPILOGUES[end]
 
 
 def test_padding_that_counts_is_folded_window_by_window():

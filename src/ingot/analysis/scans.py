@@ -4,6 +4,9 @@
 `cumsum` and its like reach HLO as `reduce-window` with a window as long as the dimension, padded on
 one side. Computed window by window, that is n^2 work; a running value takes n.
 
+What is computed from a scan's result alone, element by element, is the scan's epilogue: the kernel
+that scans stores that instead (a sum accumulated in a wider type, say).
+
 Invariant: a scan's initial value folded with itself is itself, so that padding changes nothing.
 
 Source: xla/hlo/transforms/expanders/reduce_window_rewriter.cc (which scans in blocks).
@@ -14,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from ingot.hlo.instruction import Instruction
+from ingot.hlo.interfaces import Trait
 from ingot.hlo.opset.reduction import ReduceWindowAttributes
 from ingot.hlo.rewrite.pattern import splat_of
 from ingot.hlo.window import WindowDimension
@@ -21,6 +25,9 @@ from ingot.support.records import record
 
 SHORTEST = 4
 """Shorter scans are as fast window by window."""
+
+MAX_EPILOGUE = 16
+"""Instructions of an epilogue with one result, at most."""
 
 
 @record
@@ -52,6 +59,43 @@ def scan_of(item: Instruction) -> Scan | None:
 def is_scan(item: Instruction) -> bool:
     """Whether a `reduce-window` is a scan."""
     return item.opcode == "reduce-window" and scan_of(item) is not None
+
+
+def scan_under(*roots: Instruction) -> Instruction | None:
+    """Return the scan whose epilogue ends at all `roots`, or that one is; None if there is none.
+
+    An epilogue reads nothing else but scalars. It has no expensive functions, which take lanes that
+    a scan may not have.
+    """
+    found = set[Instruction]()
+    stack, seen = list(roots), set(roots)
+    while stack:
+        item = stack.pop()
+        if item.opcode == "reduce-window":
+            found.add(item)
+        elif not _is_step(item):
+            return None
+        else:
+            read = [one for one in item.operands if one not in seen and not _is_scalar(one)]
+            seen.update(read)
+            stack += read
+        if len(found) > 1 or len(seen) > MAX_EPILOGUE * len(roots):
+            return None
+    return next((one for one in found if is_scan(one)), None)
+
+
+def _is_step(item: Instruction) -> bool:
+    """Whether an op is a few instructions for each element, of the operands at that element."""
+    if item.opcode == "bitcast-convert":
+        return item.operands[0].shape.dims == item.shape.dims
+    return item.has(Trait.ELEMENTWISE) and not item.has(Trait.EXPENSIVE)
+
+
+def _is_scalar(item: Instruction) -> bool:
+    """Whether a value is one scalar, or the same scalar everywhere."""
+    if item.opcode == "broadcast":
+        return not item.operands[0].shape.dims
+    return not item.shape.dims or item.opcode == "constant"
 
 
 def _folds_padding(item: Instruction) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ingot.analysis.scans import scan_of
+from ingot.analysis.scans import scan_under
 from ingot.hlo.computation import Computation
 from ingot.hlo.rewrite.pass_base import PassContext
 from ingot.kernel.convolution.build import (
@@ -20,7 +20,7 @@ from ingot.kernel.convolution.build import (
     is_product,
 )
 from ingot.kernel.ir import Kernel, LoopKernel
-from ingot.kernel.loop.build import build_loop_kernel, build_scan_kernel
+from ingot.kernel.loop.build import build_loop_kernel, build_scan_kernel, roots_of
 from ingot.kernel.passes.pipeline import kernel_stages, passes_for, run_kernel_passes
 from ingot.support.lazy import function_at_home
 
@@ -88,5 +88,5 @@ def _built(fused: Computation) -> Kernel:
     convolution = find_convolution(fused)
     if convolution is not None and is_product(convolution):
         return build_convolution_kernel(fused)
-    scan = scan_of(fused.root)
+    scan = scan_under(*roots_of(fused)) if "reduce-window" in fused.opcodes else None
     return build_loop_kernel(fused) if scan is None else build_scan_kernel(fused, scan)

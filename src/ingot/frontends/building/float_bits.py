@@ -19,31 +19,33 @@ _CARRIERS = {16: S16, 32: S32, 64: S64}
 """The integers that hold the bits of floats."""
 
 
-def _bits(b: ArrayBuilder, x: Instruction) -> Instruction:
+def bits_of(b: ArrayBuilder, x: Instruction) -> Instruction:
+    """Return the bits of floats as integers of their width."""
     return b.emit("bitcast-convert", x, shape=x.shape.with_dtype(_CARRIERS[x.shape.dtype.bits]))
 
 
-def _float(b: ArrayBuilder, bits: Instruction, element: DType) -> Instruction:
+def float_of(b: ArrayBuilder, bits: Instruction, element: DType) -> Instruction:
+    """Return the floats of type `element` that integers are the bits of."""
     return b.emit("bitcast-convert", bits, shape=bits.shape.with_dtype(element))
 
 
 def sign_bit(b: ArrayBuilder, x: Instruction) -> Instruction:
     """Whether the sign bit is set: that of -0 and of some NaN is."""
-    return b.compared("LT", _bits(b, x), 0)
+    return b.compared("LT", bits_of(b, x), 0)
 
 
 def copy_sign(b: ArrayBuilder, size: Instruction, sign: Instruction) -> Instruction:
     """Return the size of one float with the sign of another."""
-    bits = _bits(b, size)
+    bits = bits_of(b, size)
     least = -(1 << (bits.shape.dtype.bits - 1))
     kept = b.binary("and", bits, ~least)
-    made = b.or_(kept, b.binary("and", _bits(b, sign), least))
-    return _float(b, made, size.shape.dtype)
+    made = b.or_(kept, b.binary("and", bits_of(b, sign), least))
+    return float_of(b, made, size.shape.dtype)
 
 
 def next_after(b: ArrayBuilder, x: Instruction, y: Instruction) -> Instruction:
     """The next float after x towards y: one step of x's bits."""
-    bits = _bits(b, x)
+    bits = bits_of(b, x)
     carrier = bits.shape
     up = b.compare(y, x, direction="GT")
     away = b.compare(up, b.compared("GT", x, 0), direction="EQ")
@@ -52,7 +54,7 @@ def next_after(b: ArrayBuilder, x: Instruction, y: Instruction) -> Instruction:
     least = b.like(-(1 << (carrier.dtype.bits - 1)), carrier)
     smallest = b.select(up, one, b.add(least, one))
     moved = b.select(b.compared("EQ", x, 0), smallest, moved)
-    made = _float(b, moved, x.shape.dtype)
+    made = float_of(b, moved, x.shape.dtype)
     made = b.select(b.compare(x, y, direction="EQ"), y, made)
     wrong = b.or_(b.compare(x, x, direction="NE"), b.compare(y, y, direction="NE"))
     return b.select(wrong, b.add(x, y), made)
@@ -73,14 +75,14 @@ def split(b: ArrayBuilder, x: Instruction) -> tuple[Instruction, Instruction]:
     size = b.abs(x)
     tiny = b.compared("LT", size, 2.0 ** (1 - bias))
     grown = b.select(tiny, b.binary("multiply", x, 2.0 ** (fraction_bits + 2)), x)
-    bits = _bits(b, grown)
+    bits = bits_of(b, grown)
     mask = (1 << (element.bits - 1 - fraction_bits)) - 1
     shifted = b.binary("shift-right-logical", bits, fraction_bits)
     exponent = b.binary("subtract", b.binary("and", shifted, mask), bias - 1)
     less = b.like(fraction_bits + 2, bits.shape)
     exponent = b.subtract(exponent, b.select(tiny, less, b.zeros(bits.shape)))
     cleared = b.binary("and", bits, ~(mask << fraction_bits))
-    significand = _float(b, b.binary("or", cleared, (bias - 1) << fraction_bits), element)
+    significand = float_of(b, b.binary("or", cleared, (bias - 1) << fraction_bits), element)
     regular = b.and_(b.is_finite(x), b.compared("NE", x, 0))
     return b.select(regular, significand, x), b.select(regular, exponent, b.zeros(bits.shape))
 
@@ -98,7 +100,7 @@ def exp2(b: ArrayBuilder, x: Instruction) -> Instruction:
     half = b.binary("shift-right-arithmetic", exponent, 1)
     for step in (half, b.subtract(exponent, half)):
         bits = b.binary("shift-left", b.binary("add", step, bias), fraction_bits)
-        part = b.multiply(part, _float(b, bits, element))
+        part = b.multiply(part, float_of(b, bits, element))
     return part
 
 

@@ -6,7 +6,8 @@ what all of them vary along; without, it is the whole of the main root. A reduct
 depends on others runs in a later pass; reductions and stores over the same axes share a pass.
 
 The grid of a scan (`analysis.scans`) is every dimension but the scanned one. One pass walks that
-dimension in order, folds, and stores the running value at every step.
+dimension in order, folds, and stores at every step the running value, or what its epilogue makes of
+it.
 
 Invariant: lowered and stored values depend only on finished reductions of earlier passes.
 """
@@ -14,7 +15,7 @@ Invariant: lowered and stored values depend only on finished reductions of earli
 from __future__ import annotations
 
 from ingot.analysis.frames import ONE, Frame, FrameMap, grid_of
-from ingot.analysis.scans import Scan
+from ingot.analysis.scans import scan_of
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim
 from ingot.hlo.instruction import Instruction
@@ -265,11 +266,17 @@ def _add_root(builder: LoopBuilder, root: Instruction, number: int) -> int:
     return number + 1
 
 
-def build_scan_kernel(fused: Computation, scan: Scan) -> LoopKernel:
-    """Return the kernel of a fused computation whose root is a scan."""
-    root = fused.root
-    dims = root.operands[0].shape.dims
-    count = len(root.operands) // 2
+def build_scan_kernel(fused: Computation, folded: Instruction) -> LoopKernel:
+    """Return the kernel of a fused computation whose root is the scan `folded`, or its epilogues.
+
+    Raises:
+        InternalError: `folded` is no scan.
+    """
+    scan = scan_of(folded)
+    if scan is None:
+        raise InternalError(f"%{folded.name} is no scan")
+    dims = folded.operands[0].shape.dims
+    count = len(folded.operands) // 2
     frames = FrameMap()
     frame = frames.axes_for(dims)
     extents = {axis_name(n): extent for n, extent in enumerate(frames.extents)}
@@ -280,16 +287,17 @@ def build_scan_kernel(fused: Computation, scan: Scan) -> LoopKernel:
         index: list[int | Dim] = list(point.index)
         index[scan.dimension] = dims[scan.dimension] - 1 - index[scan.dimension]
         point = Point(tuple(index))
-    inputs = tuple(lowering.operand(root, n, point) for n in range(count))
-    inits = tuple(lowering.operand(root, count + n, Point(())) for n in range(count))
-    fold = Reduction(0, combiner_of(root), inits, inputs)
+    inputs = tuple(lowering.operand(folded, n, point) for n in range(count))
+    inits = tuple(lowering.operand(folded, count + n, Point(())) for n in range(count))
+    fold = Reduction(0, combiner_of(folded), inits, inputs)
     where = linearize(point.index, dims)
     first = len(fused.parameters)
     names = frozenset(extents)
-    stores = tuple(
-        Store(first + n, where, ex.reduced(0, n, value.dtype, names))
-        for n, value in enumerate(inputs)
-    )
+    results = [ex.reduced(0, n, value.dtype, names) for n, value in enumerate(inputs)]
+    if folded is not fused.root:
+        (lowering.accumulators[folded],) = results
+        results = [lowering.value(root, point) for root in roots_of(fused)]
+    stores = tuple(Store(first + n, where, value) for n, value in enumerate(results))
     axes = {axis: Axis(axis_name(axis), frames.extents[axis]) for axis in frame if axis != ONE}
     sweep = Pass((axes.pop(scanned),), (fold,), stores, is_running=True)
     return LoopKernel(tuple(axes.values()), (sweep,), buffers_of(fused))

@@ -176,7 +176,7 @@ def _may_fuse_everywhere(
         return False
     if len(consumers) == 1:
         return True
-    if producer.opcode in _COSTLY:
+    if producer.opcode in _COSTLY or is_scan(producer):
         return False
     if producer.opcode in LITERALS:
         return True
@@ -215,6 +215,10 @@ def _adopt(group: Group, member: Instruction) -> None:
     elif member.opcode in CONTRACTIONS:
         group.dot = member
         group.kind = GroupKind.CONTRACTION
+    elif is_scan(member):
+        group.scan = member
+        group.kind = GroupKind.IN_PLACE
+        group.frames.frames[member] = None
 
 
 def _materialize(

@@ -47,6 +47,7 @@ class Group:
             (`recompute.moves_to`).
         grid: axes that all reductions vary along, once there is one.
         dot: the contraction, once there is one.
+        scan: the scan, once there is one.
         prologue: fused members through which the contraction reads its operands.
     """
 
@@ -58,6 +59,7 @@ class Group:
     moves: dict[Instruction, int] = fresh(factory=dict)
     grid: frozenset[int] | None = None
     dot: Instruction | None = None
+    scan: Instruction | None = None
     prologue: dict[Instruction, None] = fresh(factory=dict)
 
     @property

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from ingot.analysis.epilogues import ends_contraction
 from ingot.analysis.frames import ONE, Frame, grid_of
 from ingot.analysis.in_place import reads_in_time
-from ingot.analysis.scans import is_scan
+from ingot.analysis.scans import is_scan, scan_under
 from ingot.hlo.dim import Dim, product
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, Trait, ops_with
@@ -165,10 +165,9 @@ def why_not_each(
 
 
 def _why_not(grouping: Grouping, producer: Instruction, group: Group, parts: str) -> str:
-    if producer.shape.is_tuple:
-        return "its result is a tuple"
-    if producer.opcode in ALONE or is_scan(producer):
-        return f"{producer.opcode} is a kernel of its own"
+    reason = _why_not_kind(producer)
+    if reason or is_scan(producer):
+        return reason or _why_not_scan(producer, group)
     reason = _why_not_size(producer, group) or _why_not_in_place(producer, group)
     if reason:
         return reason
@@ -187,6 +186,24 @@ def _why_not(grouping: Grouping, producer: Instruction, group: Group, parts: str
     if producer.has(Trait.EXPENSIVE) or producer.opcode in _SLOW:
         return _why_not_expensive(producer, group, frame)
     return parts or _why_not_indices(producer, group)
+
+
+def _why_not_kind(producer: Instruction) -> str:
+    if producer.shape.is_tuple:
+        return "its result is a tuple"
+    return f"{producer.opcode} is a kernel of its own" if producer.opcode in ALONE else ""
+
+
+def _why_not_scan(producer: Instruction, group: Group) -> str:
+    """Return why a scan does not join the kernel of its epilogue; empty if it does."""
+    reads_once = group.frame_without_ones(producer) == group.main_frame
+    if not group.is_plain or not reads_once:
+        return "only what is computed from a scan's result element by element ends its kernel"
+    if scan_under(*group.roots) is not producer:
+        return (
+            "it ends with little arithmetic on its result and scalars: other arrays are read later"
+        )
+    return ""
 
 
 def _why_not_parts(producer: Instruction) -> str:
@@ -377,7 +394,7 @@ def _why_not_expensive(producer: Instruction, group: Group, frame: Frame | None)
             return _why_not_indices(producer, group)
         return _why_not_every_row(group, frame) or _why_not_indices(producer, group)
     if group.kind is GroupKind.IN_PLACE:
-        return "expensive, and a scan goes element by element" if is_scan(group.main) else ""
+        return "expensive, and a scan goes element by element" if group.scan is not None else ""
     if frame is None:
         return "expensive, and read at other indices than it is computed at"
     if is_spread(group, producer):
