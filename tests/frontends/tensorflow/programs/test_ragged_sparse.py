@@ -309,6 +309,44 @@ def test_what_no_kernel_takes_is_tensorflows_error(strict: None, name: str) -> N
             tf.function(function, jit_compile=jit, autograph=False)()
 
 
+NOT_DENSE = {
+    "rank": ([0, 3], [3, 3, 3], {}, r"rt_input\.rank = 2 but shape\.rank = 3"),
+    "row": (
+        [0, 1],
+        [1, 1, 4],
+        {"values": [[1, 2, 3]]},
+        r"rt_input\.shape\[2\] = 3 but shape\[2\] = 4",
+    ),
+    "default": ([0, 3], -1, {"default": [0]}, r"default_value\.rank = 1  must be less than"),
+    "splits": ([0, 3, 1, 3], -1, {}, "Invalid row split size"),
+    "rows": ([0, 1, 2], -1, {"parts": [[0, 1, 2, 3]]}, "Row partition size is greater than output"),
+    "row numbers": (2, -1, {"parts": [[0, 1, 2]]}, "which is not less than 2"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_DENSE)
+def test_rows_that_no_dense_tensor_has(strict: None, name: str) -> None:
+    """TensorFlow does not know the shapes when it traces the function."""
+    first, shape, more, words = NOT_DENSE[name]
+    given = [more.get("values", [1, 2, 3]), more.get("default", 0)]
+    parts = [tf.constant(part, tf.int64) for part in more.get("parts", [])]
+    kinds = ["ROW_SPLITS"] * (1 + len(parts))
+    if isinstance(first, int):
+        kinds = ["FIRST_DIM_SIZE"] + ["VALUE_ROWIDS"] * len(parts)
+
+    def dense(first: Any, shape: Any, values: Any, default: Any) -> Any:
+        return tf.raw_ops.RaggedTensorToTensor(
+            shape=shape, values=values, default_value=default, row_partition_types=kinds,
+            row_partition_tensors=[first, *parts],
+        )  # fmt: skip
+
+    specs = [tf.TensorSpec(None, kind) for kind in (tf.int64, tf.int64, tf.int32, tf.int32)]
+    for jit in (None, True):
+        run = tf.function(dense, jit_compile=jit, input_signature=specs)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+            run(first, shape, *given)
+
+
 def test_no_rows_of_an_unknown_number(strict: None) -> None:
     """The last of no rows is none, not an error."""
 

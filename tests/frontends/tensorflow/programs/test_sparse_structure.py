@@ -191,6 +191,49 @@ def test_shapes_that_do_not_fit(shape, text):
         run(TENSORS["matrix"], tf.constant(shape, tf.int64))
 
 
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [
+        ([2**32, 2**31], "Encountered overflow when multiplying"),
+        ([-1, 5], "Expected shape dimensions to be non-negative"),
+        ([5], "Input should have rank >= 2"),
+        ([5, 5, 5], "Order length must be SparseTensor rank"),
+    ],
+)
+def test_a_softmax_of_no_shape(shape, text):
+    s = TENSORS["matrix"]
+    spec = [tf.TensorSpec(None, tf.int64)]
+    for jit in (None, True):
+        run = tf.function(
+            lambda n: RAW.SparseSoftmax(sp_indices=s.indices, sp_values=s.values, sp_shape=n),
+            jit_compile=jit, input_signature=spec,
+        )  # fmt: skip
+        with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+            run(tf.constant(shape, tf.int64))
+
+
+def test_sizes_that_no_integer_counts():
+    def joined(n):
+        s = TENSORS["matrix"]
+        return tf.sparse.concat(0, [tf.SparseTensor(s.indices, s.values, n)] * 2).values
+
+    for jit in (None, True):
+        with pytest.raises(tf.errors.InternalError, match="overflow from large input shape"):
+            tf.function(joined, jit_compile=jit)(tf.constant([2**32, 2**31], tf.int64))
+
+
+def test_a_shape_of_another_rank_is_what_the_assertion_says():
+    def shape_of(n):
+        return tf.sparse.reset_shape(TENSORS["matrix"], n).dense_shape
+
+    spec = [tf.TensorSpec([None], tf.int64)]
+    for jit in (None, True):
+        inner = tf.function(shape_of, jit_compile=jit, input_signature=spec)
+        run = tf.function(lambda n, inner=inner: inner(n) + 1, input_signature=spec)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="x == y did not hold"):
+            run(tf.constant([7, 8, 9], tf.int64))
+
+
 def test_operands_of_different_shapes():
     add = tf.function(
         lambda s, t: RAW.SparseAdd(
@@ -209,8 +252,15 @@ def test_coordinates_of_elements(element):
     for numbers in ([0, 59, 17, 59], 23):
         assert_same(tf.unravel_index, tf.constant(numbers, element), dims)
     run = tf.function(tf.unravel_index, jit_compile=True)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="index is out of bound as with dims"):
-        run(tf.constant([3, 60], element), dims)
+    half = 2 ** (element.size * 4)
+    for numbers, sizes, text in (
+        ([3, 60], [3, 4, 5], "index is out of bound as with dims"),
+        ([-1, -2], [half, half], "Input dims product is causing integer overflow"),
+        ([-1, -2], [-2, -3], "Input dims cannot be negative"),
+        ([-1, -2], [2, 0], "Input dims cannot contain a dim of zero"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+            run(tf.constant(numbers, element), tf.constant(sizes, element))
 
 
 OPEN = ("softmax", "reshape", "concat of columns", "add", "fill", "maximum", "slice of a corner")

@@ -28,6 +28,20 @@ def element(x: Any, index: Any) -> Any:
     return list_ops.tensor_list_get_item(made, index, tf.float32)
 
 
+def set_first(x: Any, item: Any) -> Any:
+    made = list_ops.tensor_list_from_tensor(x, [])
+    return stacked(list_ops.tensor_list_set_item(made, 0, item))
+
+
+def split(x: Any, lengths: Any) -> Any:
+    return list_ops.tensor_list_length(list_ops.tensor_list_split(x, None, lengths))
+
+
+def resized(x: Any, size: Any) -> Any:
+    made = list_ops.tensor_list_from_tensor(x, [])
+    return list_ops.tensor_list_length(list_ops.tensor_list_resize(made, size))
+
+
 def pushed(x: Any, shape: Any) -> Any:
     made = list_ops.empty_tensor_list(shape, tf.float32)
     return stacked(list_ops.tensor_list_push_back(made, x))
@@ -168,6 +182,48 @@ def test_lists(program: Callable[..., Any], arguments: list[Any]) -> None:
 def test_errors(program: Callable[..., Any], arguments: list[Any], text: str, jit: Any) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match=text):
         tf.function(program, jit_compile=jit)(*map(tf.constant, arguments))
+
+
+LENGTHS = tf.constant([1, 1, 1], tf.int64)
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "text"),
+    [
+        (
+            lambda x: stacked(
+                tf.raw_ops.TensorListScatterV2(
+                    tensor=x, indices=[1, 5], element_shape=tf.zeros([0], tf.int32), num_elements=5
+                )
+            ),
+            [X[:2]],
+            "TensorListScatter: Trying to scatter at index 5 in list with size 5",
+        ),
+        (set_first, [X, X], r"Tried to set .* at a list index. Item element shape: \[3\]"),
+        (
+            lambda x: stacked(list_ops.tensor_list_from_tensor(x, [1])),
+            [X[None]],
+            "Specified a list",
+        ),
+        (split, [X, LENGTHS[0]], r"Expected lengths to be a vector, received shape: \[\]"),
+        (split, [X, LENGTHS[None]], r"Expected lengths to be a vector, received shape: \[1,3\]"),
+        (split, [X, LENGTHS * 2], r"Attempting to slice \[2, 4\] from tensor with length 3"),
+        (split, [X, LENGTHS[:2]], "Unused values in tensor. Length of tensor: 3 Values used: 2"),
+        (split, [X, -LENGTHS], "Invalid value in lengths: -1"),
+        (resized, [X, -3], "TensorListSlice expects size to be non-negative"),
+    ],
+)
+def test_errors_of_what_a_graph_calls(
+    program: Callable[..., Any], arguments: list[Any], text: str
+) -> None:
+    """TensorFlow does not know the shapes when it traces; where no program runs, Ingot tells."""
+    given = [tf.constant(item) for item in arguments]
+    specs = [tf.TensorSpec(None, item.dtype) for item in given]
+    for jit in (None, True):
+        inner = tf.function(program, jit_compile=jit, input_signature=specs)
+        run = tf.function(lambda *x, inner=inner: tf.identity(inner(*x)), input_signature=specs)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+            run(*given)
 
 
 @pytest.mark.parametrize("index", [3, -1])

@@ -544,7 +544,10 @@ def _assert(op: Op) -> tuple[Value, ...]:
     if not _known_condition(op):
         most = int(op.attribute("summarize"))
         said = [f"[{_said(value, most)}]" for value in op.values[1:]]
-        emit_assertion(op.b, _condition(op), "assertion failed: " + " ".join(said))
+        text = "assertion failed: " + " ".join(said)
+        emit_assertion(op.b, _condition(op), text)
+        if _known_condition(op) is False:
+            op.frame.refuted = op.frame.refuted or text
     return ()
 
 

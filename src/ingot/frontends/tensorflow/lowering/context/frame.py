@@ -36,6 +36,8 @@ class Frame:
         self.state: dict[Variable, Value] = {}
         self.arrays: dict[Variable, ElementArray] = {}
         self.sizes: dict[str, Instruction] = {}
+        self.refuted = ""
+        """What the first of its assertions says that is known to fail."""
         self._materialized: dict[Known, Instruction] = {}
 
     def symbol(self, name: str) -> Instruction:

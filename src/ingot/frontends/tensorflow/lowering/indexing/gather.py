@@ -13,9 +13,11 @@ from ingot.frontends.tensorflow.lowering.context.values import Size, Value
 from ingot.frontends.tensorflow.lowering.indexing.index_checks import (
     assert_inside,
     dims_text,
+    product_fits,
     vectors_are_inside,
 )
 from ingot.hlo.instruction import Instruction
+from ingot.semantics.assertions import emit_assertion
 
 
 def gather(
@@ -71,12 +73,19 @@ def _unravelled(op: Op) -> Value:
     """Indices of elements, a number or a vector; sizes: the coordinates, `[rank(, n)]`."""
     b, numbers, dims = op.b, op.tensor(0), op.tensor(1)
     if numbers.shape.rank > 1:
-        sizes = ",".join(map(str, numbers.shape.dims))
-        raise op.error(f'The indices can only be scalar or vector, got "[{sizes}]"')
+        text = dims_text(numbers.shape.dims)
+        raise op.error(f'The indices can only be scalar or vector, got "[{text}]"')
+    if dims.shape.rank != 1:
+        raise op.mistake(f'The indices can only be 1-D, got "[{dims_text(dims.shape.dims)}]"')
     rank = op.fixed(dims.shape.dims[0], "number of sizes")
     sizes = [b.reshape_to(b.sliced(dims, 0, axis, axis + 1), ()) for axis in range(rank)]
     element = numbers.shape.dtype
     count: Size = numbers.shape.dims[0] if numbers.shape.rank else 1
+    text = "Input dims cannot contain a dim of zero"
+    assert_everywhere(b, b.compared("NE", dims, 0), text)
+    assert_everywhere(b, b.compared("GE", dims, 0), "Input dims cannot be negative")
+    text = "Input dims product is causing integer overflow"
+    emit_assertion(b, product_fits(b, sizes), text)
     total = b.constant(1, element)
     for size in sizes:
         total = b.multiply(total, size)

@@ -9,12 +9,14 @@ costs a loop anything.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ingot.frontends.building.checks import assert_everywhere
 from ingot.frontends.tensorflow.lowering.context.affine import difference
 from ingot.frontends.tensorflow.lowering.context.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.context.values import Size, Sizes
 from ingot.hlo import dim as dim_math
-from ingot.hlo.dtype import PRED, S64
+from ingot.hlo.dtype import PRED, S64, greatest
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.shape import Shape
 
@@ -90,6 +92,22 @@ def row_major(b: TensorBuilder, indices: Instruction, dims: Sizes) -> Instructio
         wide = b.multiply(found, b.spread(b.size(size), (count,)))
         found = b.add(wide, b.convert_to(column, S64))
     return found
+
+
+def product_fits(b: TensorBuilder, sizes: Sequence[Instruction]) -> Instruction:
+    """Return whether sizes, integers of rank 0, multiply to a number of their type.
+
+    They are multiplied one by one, as TensorFlow does: nothing that follows a 0 is too large. The
+    sizes themselves are at least 0.
+    """
+    fits = b.constant(True)
+    total = sizes[0] if sizes else fits
+    for size in sizes[1:]:
+        most = b.like(greatest(size.shape.dtype), size.shape)
+        limit = b.divide(most, b.binary("maximum", size, 1))
+        fits = b.and_(fits, b.compare(total, limit, direction="LE"))
+        total = b.multiply(total, size)
+    return fits
 
 
 def assert_inside(b: TensorBuilder, indices: Instruction, size: Size) -> None:

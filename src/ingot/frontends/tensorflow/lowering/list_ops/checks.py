@@ -86,8 +86,9 @@ def element_dims(op: Op, found: TensorList, number: int) -> Sizes | None:
 def check_item(op: Op, found: TensorList, item: Instruction) -> None:
     """Refuse an element that has another shape than the list's elements."""
     dims, own = item.shape.dims, _open_dims(found.declared)
-    verb = "append" if op.node.op == "TensorListPushBack" else "set"
-    text = f"Tried to {verb} a tensor with incompatible shape to a list. Op element shape: "
+    text = "Tried to set a tensor with incompatible shape at a list index. Item element shape: "
+    if op.node.op == "TensorListPushBack":
+        text = "Tried to append a tensor with incompatible shape to a list. Op element shape: "
     if own is not None and not _fits(own, dims):
         raise op.error(f"{text}{_text(dims)} list shape: {_text(own)}")
     _assert_fits(op, found.declared, Known.sizes(dims, S64), f"{text}{_text(dims)}")
@@ -97,6 +98,20 @@ def check_item(op: Op, found: TensorList, item: Instruction) -> None:
         raise op.error(
             f"the elements of a list have different shapes: {_text(found.dims)} and {_text(dims)}",
             "give each element the same shape, or compile the code around the list",
+        )
+
+
+def check_rows(op: Op, declared: Known, dims: Sizes) -> None:
+    """Refuse a tensor whose rows, of shape `dims`, have not the shape that a list is given."""
+    own = _open_dims(declared)
+    if own is None:
+        return
+    is_fit = _fits(own, dims) and all(
+        size is None or op.b.same(size, dim) for size, dim in zip(own, dims, strict=True)
+    )
+    if not is_fit:
+        raise op.mistake(
+            f"Specified a list with shape {_text(own)} from a tensor with shape {_text(dims)}"
         )
 
 

@@ -7,6 +7,8 @@ Source: TensorFlow's `kernels/list_kernels.h`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ingot.frontends.tensorflow.lowering.context.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.context.values import (
     Known,
@@ -15,6 +17,7 @@ from ingot.frontends.tensorflow.lowering.context.values import (
     Value,
     plain_size,
 )
+from ingot.frontends.tensorflow.lowering.indexing.index_checks import dims_text
 from ingot.frontends.tensorflow.lowering.list_ops.tensor_lists import elements_of
 from ingot.hlo.dtype import S64
 from ingot.hlo.shape import Shape
@@ -22,21 +25,36 @@ from ingot.hlo.shape import Shape
 
 def _split(op: Op) -> Value:
     """tensor, element shape, lengths."""
-    tensor, lengths = op.tensor(0), op.integers(2, "lengths of the pieces")
+    tensor = op.tensor(0)
     if tensor.shape.rank == 0:
         raise op.mistake("Tensor must be at least a vector, but saw shape: []")
+    if op.rank(2) != 1:
+        shape = dims_text(op.dims(2))
+        raise op.mistake(f"Expected lengths to be a vector, received shape: [{shape}]")
+    lengths = op.integers(2, "lengths of the pieces")
+    size, *rest = tensor.shape.dims
+    _check_lengths(op, lengths, size)
     if len(set(lengths)) != 1:
         raise op.error("a tensor is split into pieces of different lengths")
-    size, *rest = tensor.shape.dims
     count, length = len(lengths), lengths[0]
-    if not op.b.same(size, count * length):
-        raise op.error(
-            f"Expected sum of lengths to be equal to values.shape[0], but sum of lengths is "
-            f"{count * length} and value's shape is: {list(tensor.shape.dims)}"
-        )
     dims = (length, *rest)
     buffer = op.b.reshape_to(tensor, (count, *dims))
     return TensorList(buffer, count, tensor.shape.dtype, dims)
+
+
+def _check_lengths(op: Op, lengths: Sequence[int], size: Size) -> None:
+    """Refuse lengths of pieces that are not all of a dimension of this size."""
+    end = 0
+    for length in lengths:
+        start, end = end, end + length
+        if length < 0:
+            raise op.mistake(f"Invalid value in lengths: {length}")
+        if isinstance(size, int) and end > size:
+            text = f"Attempting to slice [{start}, {end}] from tensor with length {size}"
+            raise op.mistake(text)
+    if not op.b.same(size, end):
+        text = f"Unused values in tensor. Length of tensor: {size} Values used: {end}"
+        raise op.mistake(text)
 
 
 def _concat(op: Op) -> tuple[Value, ...]:

@@ -34,6 +34,7 @@ from ingot.frontends.tensorflow.lowering.list_ops.checks import (
     check_index,
     check_item,
     check_length,
+    check_rows,
     closed_dims,
     declared_shape,
     element_dims,
@@ -81,9 +82,14 @@ def _reserve(op: Op) -> Value:
 
 
 def _from_tensor(op: Op) -> Value:
-    tensor = op.tensor(0)
-    size, *dims = tensor.shape.dims
-    return TensorList(tensor, size, tensor.shape.dtype, tuple(dims))
+    tensor, declared = op.tensor(0), declared_shape(op, 1)
+    size, *rest = tensor.shape.dims
+    dims, element = tuple(rest), tensor.shape.dtype
+    if isinstance(declared, Instruction):
+        # Only run time knows it. That of the rows says as much.
+        return TensorList(tensor, size, element, dims)
+    check_rows(op, declared, dims)
+    return TensorList(tensor, size, element, dims, declared=declared)
 
 
 def _resize(op: Op) -> Value:
@@ -104,6 +110,8 @@ def _resize(op: Op) -> Value:
         raise op.error("a list gets another length whose element shape is not known")
     found, size = counted(op.b, found), op.b.convert_to(op.tensor(1), S32)
     assert found.buffer is not None
+    text = "TensorListSlice expects size to be non-negative"
+    emit_assertion(op.b, op.b.compared("GE", size, 0), text)
     limit = op.b.compared("LE", size, op.b.scalar(found.rows, S32))
     assert_room(op.b, found, limit)
     inside = op.b.compared("LT", op.b.iota_of(S32, (found.rows,), 0), size)
@@ -326,18 +334,21 @@ def _scatter(op: Op) -> Value:
         size = _size_to_hold(op, 1)
     dims = tensor.shape.dims[1:]
     zeros = op.b.zeros(Shape.array(tensor.shape.dtype, (size, *dims)))
-    _check_indices(op, indices, size)
+    _check_indices(op, 1, size)
     buffer = scatter_rows(op, "update", zeros, indices, tensor)
     return TensorList(buffer, size, tensor.shape.dtype, dims)
 
 
-def _check_indices(op: Op, indices: Instruction, size: Size) -> None:
-    """Let the program fail unless all indices are those of elements of a list."""
-    b = op.b
+def _check_indices(op: Op, number: int, size: Size) -> None:
+    """Let the program fail unless operand `number` has indices of elements of a list only."""
+    b, indices = op.b, op.tensor(number)
     text = "Indices in TensorListScatter must all be non-negative."
     assert_everywhere(b, b.compared("GE", indices, 0), text)
-    text = "TensorListScatter: Trying to scatter at an index that is not"
-    assert_everywhere(b, are_below(b, indices, size), f"{text} in list with size {size}")
+    index, known = "an index that is not", op.known(number)
+    if known is not None and known.dtype != object and isinstance(size, int):
+        index = next((f"index {item}" for item in known.ravel() if item >= size), index)
+    text = f"TensorListScatter: Trying to scatter at {index} in list with size {size}"
+    assert_everywhere(b, are_below(b, indices, size), text)
 
 
 def _size_to_hold(op: Op, number: int) -> Size:
@@ -368,7 +379,7 @@ def _scatter_into(op: Op) -> Value:
         size = dim_math.maximum(found.length, _size_to_hold(op, 2))
         found = replace(found, buffer=with_rows(op.b, found.buffer, size, 0), length=size)
     assert found.buffer is not None
-    _check_indices(op, indices, found.rows)
+    _check_indices(op, 2, found.rows)
     return replace(found, buffer=scatter_rows(op, "update", found.buffer, indices, tensor))
 
 

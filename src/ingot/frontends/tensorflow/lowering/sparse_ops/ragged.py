@@ -19,7 +19,11 @@ from ingot.frontends.tensorflow.lowering.context.computed_sizes import computed_
 from ingot.frontends.tensorflow.lowering.context.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.context.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.context.values import Known, Size, Sizes, Value
-from ingot.frontends.tensorflow.lowering.indexing.index_checks import assert_inside
+from ingot.frontends.tensorflow.lowering.indexing.index_checks import (
+    are_inside,
+    assert_inside,
+    dims_text,
+)
 from ingot.frontends.tensorflow.lowering.indexing.scatter import scatter_nd, scatter_rows
 from ingot.hlo import dim as dim_math
 from ingot.hlo.dtype import S64, U64
@@ -184,12 +188,16 @@ def _even_splits(op: Op, dims: Sizes, axis: int) -> Instruction:
     return op.b.binary("multiply", op.b.iota_of(S64, (count,), 0), op.b.size(dims[axis + 1]))
 
 
+def _are_row_numbers(op: Op) -> bool:
+    """Whether RaggedTensorToTensor is given the row of each value, not the splits."""
+    return str(op.attribute("row_partition_types")[0]) == "FIRST_DIM_SIZE"
+
+
 def _partitions(op: Op) -> list[Instruction]:
     """Return the row splits that RaggedTensorToTensor is given, in one of their forms."""
     b = op.b
-    kinds = [str(kind) for kind in op.attribute("row_partition_types")]
     tensors = [b.convert_to(item, S64) for item in op.tensors(3)]
-    if kinds[0] != "FIRST_DIM_SIZE":
+    if not _are_row_numbers(op):
         return tensors
     rows = op.size(3, "number of rows")
     found: list[Instruction] = []
@@ -221,17 +229,75 @@ def _longest(op: Op, splits: Instruction) -> Size:
 def _to_tensor(op: Op) -> Value:
     """Operands: shape, values, default value, row partitions."""
     b, values, partitions = op.b, op.tensor(1), _partitions(op)
+    if partitions[0].shape.dims == (0,):
+        raise op.mistake("Invalid first partition input. Tensor requires at least one element.")
     wanted = op.sizes(0, "shape", least=-1)
     rank = len(partitions) + 1
     count, *rest = values.shape.dims
+    _check_shapes(op, wanted, rank)
     own: list[Size] = [partitions[0].shape.dims[0] - 1]
     given = wanted[:rank] if op.rank(0) else (-1,) * rank
     open_sizes = zip(given[1:], partitions, strict=True)
     own += [_longest(op, splits) if size == -1 else size for size, splits in open_sizes]
     dims = (own[0] if given[0] == -1 else given[0], *own[1:], *rest)
+    _check_partitions(op, partitions, dims)
     columns = [b.reshape_to(item, (count, 1)) for item in _coordinates(op, partitions, count)]
     into = b.spread(op.tensor(2), dims)
     return scatter_nd(op, "update", into, b.concatenated(columns, 1), values)
+
+
+def _check_shapes(op: Op, wanted: Sizes, rank: int) -> None:
+    """Refuse a shape and a default value that values of ragged rows do not have.
+
+    Args:
+        op: a RaggedTensorToTensor.
+        wanted: the shape, -1 for an open size.
+        rank: number of dimensions of the rows.
+    """
+    _, *rest = dims = op.dims(1)
+    value, inner = op.dims(2), wanted[rank:]
+    if len(value) >= len(dims):
+        raise op.mistake(
+            f"default_value.shape=[{dims_text(value)}] and rt_input.flat_values.shape="
+            f"[{dims_text(dims)}] are incompatible: default_value.rank = {len(value)}  must be "
+            f"less than rt_input.flat_values.rank = {len(dims)}"
+        )
+    if not op.rank(0):
+        if wanted != (-1,):
+            raise op.mistake("the shape is a scalar, but it is not -1")
+        return
+    text = f"rt_input.shape and shape=[{dims_text(wanted)}] are incompatible: rt_input."
+    if len(inner) != len(rest) or len(wanted) < rank:
+        raise op.mistake(f"{text}rank = {rank + len(rest)} but shape.rank = {len(wanted)}")
+    for axis, (size, own) in enumerate(zip(inner, rest, strict=True), rank):
+        if size != -1 and not op.b.same(size, own):
+            raise op.mistake(f"{text}shape[{axis}] = {own} but shape[{axis}] = {size}")
+
+
+def _check_partitions(op: Op, partitions: Sequence[Instruction], dims: Sizes) -> None:
+    """Let the program fail unless the rows of each dimension are those of the one before.
+
+    TensorFlow looks at no rows where the dense tensor, of shape `dims`, has no elements.
+    """
+    b, is_empty = op.b, op.b.constant(False)
+    for size in dims:
+        is_empty = b.or_(is_empty, b.compared("EQ", b.size(size), 0))
+    if _are_row_numbers(op):
+        for numbers, splits in zip(op.tensors(4), partitions, strict=True):
+            rows = splits.shape.dims[0] - 1
+            inside = b.or_(are_inside(b, numbers, rows), b.spread(is_empty, numbers.shape.dims))
+            assert_everywhere(b, inside, f"Got a value_rowid which is not less than {rows}")
+        return
+    above: Instruction | None = None
+    for splits in partitions:
+        (number,) = splits.shape.dims
+        if above is not None:
+            fits = b.or_(b.compared("GE", above, b.size(number - 1)), is_empty)
+            emit_assertion(b, fits, "Row partition size is greater than output size")
+        above = b.reshape_to(b.sliced(splits, 0, number - 1, number), ())
+        total = b.reduced("add", b.binary("maximum", _lengths(op, splits), 0), (0,))
+        fits = b.or_(b.compare(total, above, direction="EQ"), is_empty)
+        emit_assertion(b, fits, "Invalid row split size.")
 
 
 def _to_sparse(op: Op) -> tuple[Value, ...]:

@@ -20,6 +20,7 @@ from ingot.frontends.tensorflow.lowering.array_ops.data_sizes import positions
 from ingot.frontends.tensorflow.lowering.context.op import Op, Rule
 from ingot.frontends.tensorflow.lowering.context.tensors import TensorBuilder
 from ingot.frontends.tensorflow.lowering.context.values import Value
+from ingot.frontends.tensorflow.lowering.indexing.index_checks import product_fits
 from ingot.frontends.tensorflow.lowering.indexing.scatter import scatter_rows
 from ingot.hlo.dtype import F32, PRED, S64
 from ingot.hlo.instruction import Instruction
@@ -78,7 +79,10 @@ def _total(b: TensorBuilder, sizes: Sequence[Instruction]) -> Instruction:
 
 def _sizes_of(op: Op, number: int) -> list[Instruction]:
     """Return the elements of a dense shape, `s64[]` each."""
-    vector = op.tensor(number)
+    return _elements(op, op.tensor(number))
+
+
+def _elements(op: Op, vector: Instruction) -> list[Instruction]:
     return [element_at(op.b, vector, axis) for axis in range(_rank(op, vector))]
 
 
@@ -110,6 +114,14 @@ def _softmax(op: Op) -> Value:
     b, indices, values = op.b, op.tensor(0), op.tensor(1)
     (count,) = values.shape.dims
     depth = op.fixed(indices.shape.dims[1], "rank of the sparse tensor")
+    sizes = _sizes_of(op, 2)
+    if len(sizes) < 2:
+        raise op.mistake(f"Input should have rank >= 2, but its rank is {len(sizes)}")
+    if len(sizes) != depth:
+        raise op.mistake("Order length must be SparseTensor rank.")
+    is_positive = b.compared("GE", op.tensor(2), 0)
+    assert_everywhere(b, is_positive, "Expected shape dimensions to be non-negative")
+    emit_assertion(b, product_fits(b, sizes), "Encountered overflow when multiplying the sizes")
     is_new = b.compared("EQ", b.iota_of(S64, (count,), 0), 0)
     for axis in range(depth - 1):
         own = column(b, indices, axis)
@@ -137,10 +149,14 @@ def _concatenated(op: Op) -> tuple[Value, ...]:
     shapes = [op.tensor(2 * number + n) for n in range(number)]
     rank = _rank(op, shapes[0])
     axis = op.axis_of(int(op.attribute("concat_dim")), rank)
-    sizes = [element_at(b, shapes[0], n) for n in range(rank)]
+    sizes = _elements(op, shapes[0])
     parts: list[Instruction] = []
     offset = b.constant(0, S64)
     for n, shape in enumerate(shapes):
+        is_positive = b.reduced("and", b.compared("GE", shape, 0), (0,))
+        fits = product_fits(b, _elements(op, shape))
+        text = "Encountered overflow from large input shape."
+        emit_assertion(b, b.and_(is_positive, fits), text, "INTERNAL")
         for other in range(rank):
             if n and other != axis:
                 same = b.compare(element_at(b, shape, other), sizes[other], direction="EQ")

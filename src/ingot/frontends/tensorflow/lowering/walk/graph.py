@@ -12,6 +12,7 @@ true at each node.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ingot.frontends.tensorflow.graphs.captured import CapturedFunction, CapturedNode, TensorRef
 from ingot.frontends.tensorflow.lowering.context.computed_sizes import with_equal_sizes, with_sizes
@@ -62,7 +63,7 @@ def _values_of(node: CapturedNode, scope: Scope) -> Sequence[Value]:
         needed.node = needed.node or node
         raise
     except UnsupportedError as error:
-        raise located(node, error) from error
+        raise located(node, _behind(scope.frame.refuted, error)) from error
     values = made if isinstance(made, tuple) else (made,)
     if len(values) > len(node.outputs):
         raise InternalError(
@@ -71,6 +72,17 @@ def _values_of(node: CapturedNode, scope: Scope) -> Sequence[Value]:
             op_name=node.name,
         )
     return values
+
+
+def _behind(assertion: str, error: UnsupportedError) -> UnsupportedError:
+    """Return the error for a mistake of the user that an assertion has found already, if any.
+
+    Such an assertion is what TensorFlow tells: it does not get to the op that cannot be lowered.
+    """
+    found = error.diagnostic
+    if not assertion or found.code != "INGOT0312" or assertion in found.message:
+        return error
+    return type(error)(replace(found, message=f"{assertion}\nBehind it, {found.message}"))
 
 
 def _made(op: Op) -> Value | tuple[Value, ...]:
