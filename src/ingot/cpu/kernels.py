@@ -177,7 +177,7 @@ class KernelSet(ProgramKernels):
     def add(self, fusion: Instruction, *, in_loop: bool = False) -> None:
         """Lower a fusion; equal ones share a kernel, small ones of loops go to `inlined`."""
         name, kernel = self.lowered(fusion)
-        if in_loop and self._is_inlined(name, general_kernel(kernel)):
+        if in_loop and self._inline(name, general_kernel(kernel)):
             return
         if name in self.compiled or name in self.pending:
             return
@@ -194,8 +194,8 @@ class KernelSet(ProgramKernels):
         else:
             self.pending[name], self._planned[name] = plan, planned
 
-    def _is_inlined(self, name: str, kernel: Kernel) -> bool:
-        """Whether a kernel of a loop is emitted where it is called; decide how it runs there."""
+    def _inline(self, name: str, kernel: Kernel) -> bool:
+        """Add a small kernel of a loop to `inlined`; return whether it is one that can be there."""
         if name in self.inlined or not isinstance(kernel, LoopKernel) or not is_small(kernel):
             return name in self.inlined
         decided = decide_loops(kernel, Vectors.of(self.target))

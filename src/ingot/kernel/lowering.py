@@ -88,5 +88,5 @@ def _built(fused: Computation) -> Kernel:
     convolution = find_convolution(fused)
     if convolution is not None and is_product(convolution):
         return build_convolution_kernel(fused)
-    scan = scan_under(*roots_of(fused)) if "reduce-window" in fused.opcodes else None
-    return build_loop_kernel(fused) if scan is None else build_scan_kernel(fused, scan)
+    folded = scan_under(*roots_of(fused)) if "reduce-window" in fused.opcodes else None
+    return build_loop_kernel(fused) if folded is None else build_scan_kernel(fused, folded)

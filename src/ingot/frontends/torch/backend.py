@@ -12,7 +12,6 @@ from functools import cache, partial
 from itertools import count
 from typing import Any
 
-from ingot.runtime.native import default_cache_limit
 from ingot.support.collector import importing
 from ingot.support.flags import check_environment
 from ingot.support.freed_memory import keep_freed_memory
@@ -55,6 +54,7 @@ with importing():
     from ingot.frontends.torch.passes.stacked_loops import expand_stacked_loops
     from ingot.frontends.torch.passes.triton_kernels import refuse_triton_kernels
     from ingot.frontends.torch.passes.writing_ops import write_in_place
+    from ingot.runtime.native import default_cache_limit
 
 _numbers = count()
 _check_environment_once = cache(check_environment)

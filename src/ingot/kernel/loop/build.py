@@ -267,14 +267,9 @@ def _add_root(builder: LoopBuilder, root: Instruction, number: int) -> int:
 
 
 def build_scan_kernel(fused: Computation, folded: Instruction) -> LoopKernel:
-    """Return the kernel of a fused computation whose root is the scan `folded`, or its epilogues.
-
-    Raises:
-        InternalError: `folded` is no scan.
-    """
+    """Return the kernel of the scan `folded` and of the epilogues that a fused computation has."""
     scan = scan_of(folded)
-    if scan is None:
-        raise InternalError(f"%{folded.name} is no scan")
+    assert scan is not None, "the lowering looks for a scan first"
     dims = folded.operands[0].shape.dims
     count = len(folded.operands) // 2
     frames = FrameMap()
