@@ -142,23 +142,80 @@ def test_any_strides_come_in(host: Host, client: int, array: np.ndarray, balance
     destroy(host, buffer)
 
 
-# Small memory is used in place from the start of a cache line on, large memory from 16 bytes on.
-@pytest.mark.parametrize(
-    ("size", "offset", "is_in_place"),
-    [(1 << 18, 0, True), (1 << 18, 16, False), (1 << 22, 16, True), (1 << 22, 8, False)],
-)
+def unaligned(size: int, offset: int) -> np.ndarray:
+    """Return `size` bytes of ones, `offset` bytes behind the start of a cache line."""
+    room = np.ones((size + 128) // 4, np.float32)
+    start = (-room.ctypes.data % 64 + offset) // 4
+    return room[start : start + size // 4]
+
+
+def address_of(host: Host, buffer: int) -> int:
+    return host.call("Buffer_OpaqueDeviceMemoryDataPointer", buffer=buffer).device_memory_ptr
+
+
+@pytest.mark.parametrize(("offset", "is_in_place"), [(0, True), (16, True), (4, False)])
 def test_aligned_immutable_memory_is_used_in_place(
-    host: Host, client: int, size: int, offset: int, is_in_place: bool, balance: None
+    host: Host, client: int, offset: int, is_in_place: bool, balance: None
 ):
-    room = np.zeros(size + 128, np.uint8)
-    start = -room.ctypes.data % 64 + offset
-    array = room[start : start + size].view(np.float32)
+    array = unaligned(1 << 18, offset)
     buffer, event = host.put(client, array, semantics=2)
-    pointer = host.call("Buffer_OpaqueDeviceMemoryDataPointer", buffer=buffer).device_memory_ptr
+    pointer = address_of(host, buffer)
     assert (pointer == array.ctypes.data) == is_in_place
     assert pointer % 64 == (offset if is_in_place else 0)
     assert host.call("Event_IsReady", event=event).is_ready == (not is_in_place)
     destroy(host, buffer)
+    host.wait(event)
+
+
+LARGE = ADD.replace("2x3", "65536")
+
+
+@pytest.fixture(scope="module")
+def add_large(host: Host, client: int) -> int:
+    return host.compile(client, LARGE)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_unaligned_memory_is_left_at_its_second_use(
+    host: Host, client: int, add_large: int, times: int, balance: None
+):
+    """`times`: how often an execution takes the buffer."""
+    array = unaligned(1 << 18, 16)
+    other = put(host, client, array)
+    buffer, event = host.put(client, array, semantics=2)
+    for call in range(3):
+        (result,) = host.execute(add_large, [buffer, other if times == 1 else buffer], 1)
+        np.testing.assert_array_equal(host.get(result, array), 2 * array)
+        is_moved = (call + 1) * times > 1
+        assert address_of(host, buffer) % 64 == (0 if is_moved else 16)
+        # One that reads it twice began the second time while it was in use.
+        is_released = is_moved and times == 1
+        assert host.call("Event_IsReady", event=event).is_ready == is_released
+        destroy(host, result)
+    destroy(host, buffer, other)
+    host.wait(event)
+
+
+@pytest.mark.parametrize("asks", ["view", "address"])
+def test_unaligned_memory_that_the_host_sees_stays(
+    host: Host, client: int, add_large: int, asks: str, balance: None
+):
+    array = unaligned(1 << 18, 16)
+    other = put(host, client, array)
+    buffer, event = host.put(client, array, semantics=2)
+    if asks == "view":
+        host.call("Buffer_IncreaseExternalReferenceCount", buffer=buffer)
+    else:
+        host.call("Buffer_UnsafePointer", buffer=buffer)
+    for _ in range(3):
+        destroy(host, *host.execute(add_large, [buffer, other], 1))
+        assert address_of(host, buffer) == array.ctypes.data
+    if asks == "view":
+        host.call("Buffer_DecreaseExternalReferenceCount", buffer=buffer)
+        destroy(host, *host.execute(add_large, [buffer, other], 1))
+        destroy(host, *host.execute(add_large, [buffer, other], 1))
+        assert address_of(host, buffer) % 64 == 0
+    destroy(host, buffer, other)
     host.wait(event)
 
 

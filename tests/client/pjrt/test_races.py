@@ -92,6 +92,32 @@ def test_delete_while_others_run_and_read(program: str) -> None:
     assert deleted < ROUNDS
 
 
+def test_unaligned_memory_is_left_while_others_run_and_read() -> None:
+    host = Host()
+    client = host.client()
+    executable = host.compile(client, PROGRAM)
+    room = np.ones(SIZE + 32, np.float32)
+    array = room[-room.ctypes.data % 64 // 4 + 4 :][:SIZE]
+    before = allocator_statistics()
+    for _ in range(ROUNDS):
+        x, event = host.put(client, array, semantics=2)
+
+        def execute(x: int = x) -> None:
+            for _ in range(2):
+                (y,) = host.execute(executable, [x], 1)
+                np.testing.assert_array_equal(host.get(y, X), X + X)
+                host.call("Buffer_Destroy", buffer=y)
+
+        def read(x: int = x) -> None:
+            np.testing.assert_array_equal(host.get(x, X), X)
+
+        at_once(execute, execute, read)
+        host.call("Buffer_Destroy", buffer=x)
+        host.wait(event)
+    after = allocator_statistics()
+    assert after.allocations - after.frees == before.allocations - before.frees
+
+
 def test_a_storage_stays_while_it_is_used() -> None:
     host = Host()
     x, event = host.put(host.client(), X)

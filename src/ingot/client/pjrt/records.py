@@ -20,6 +20,9 @@ from ingot.runtime.records import Buffers, Pool, Program, Runtime
 GONE = 1 << 62
 """In `Buffer.users`: no new use of the storage may begin; the last user frees it."""
 
+STAYS = -GONE
+"""In `Buffer.uses`: its data has left unaligned memory, or must not."""
+
 STORAGE_HEADER_BYTES = 64
 """Bytes from a storage to our own memory of it, which is so 64-byte aligned."""
 
@@ -107,6 +110,8 @@ class Buffer(Struct, name="IngotPjrtBuffer"):
     views: Atomic[i64]  # host views of this buffer
     mark: i64  # number of the last execution with donations that took it
     layout: Layout | None  # null: row-major
+    uses: Atomic[i64]  # 1 + executions that read unaligned host memory, STAYS, or 0: aligned
+    unaligned: Storage | None  # that memory, if it was in use when the buffer left it
 
 
 class Layout(Struct, name="IngotPjrtLayout"):

@@ -10,6 +10,7 @@ The files, importers first:
 * `execute`: the slots of executables: handles, and Execute on one device;
 * `turns`: executions on several devices that take turns in the call;
 * `launch`: one execution on one device: ingot_pjrt_launch;
+* `alignment`: host memory that does not begin with a cache line;
 * `transfer`: transfers between host and devices, and between devices;
 * `queue`: puts jobs into a device's queue, and poisons executions;
 * `jobs`: makes the jobs of a device's queue;

@@ -29,6 +29,7 @@ from ingot.client.pjrt.native_code.gpu import GPU_FAILED, allocate_on, free_on, 
 from ingot.client.pjrt.native_code.inline import note_wait
 from ingot.client.pjrt.records import (
     GONE,
+    STAYS,
     STORAGE_HEADER_BYTES,
     Buffer,
     Device,
@@ -198,6 +199,7 @@ def destroy(buffer: Buffer) -> None:
     """Free a buffer that is not in use."""
     discard(buffer)
     release_storage(buffer.held)
+    release_storage(buffer.unaligned)
     ingot_free(buffer)
 
 
@@ -217,11 +219,15 @@ def destroy_slot(args: Any) -> Error | None:
 
 @native
 def use_data(buffer: Buffer, data: Array[Pointer | None]) -> Error | None:
-    """Store the address of a buffer's data into `data[0]`; return an error if it has none."""
+    """Store the address of a buffer's data into `data[0]`; return an error if it has none.
+
+    Host views get that of the storage that they hold.
+    """
     storage = use(buffer)
     if storage is None:
         return static_reference(DELETED)
-    data[0] = storage.data
+    held = buffer.held
+    data[0] = storage.data if held is None else held.data
     unuse(buffer)
     if unlikely(buffer.bytes != 0 and data[0] is None):
         return static_reference(UNFULFILLED)
@@ -240,7 +246,9 @@ def opaque_pointer_slot(args: Any) -> Error | None:
 @slot("PJRT_Buffer_UnsafePointer")
 def unsafe_pointer_slot(args: Any) -> Error | None:
     data = Array[Pointer | None].on_stack(1)
-    error = use_data(args.buffer, data)
+    buffer: Buffer = args.buffer
+    buffer.uses.store(STAYS)  # The host may keep the address.
+    error = use_data(buffer, data)
     if error is None:
         args.buffer_pointer = address_of(data[0])
     return error

@@ -17,6 +17,7 @@ memory that is used in place is copied.
 from __future__ import annotations
 
 from ingot.client.pjrt.c_api import INVALID_ARGUMENT, RESOURCE_EXHAUSTED
+from ingot.client.pjrt.native_code.alignment import aligned_later
 from ingot.client.pjrt.native_code.backlog import wait_for_backlog
 from ingot.client.pjrt.native_code.buffers import (
     DELETED,
@@ -130,6 +131,8 @@ def use_arguments(call: Launch) -> Error | None:
         if unlikely(address_of(buffer.layout) != address_of(wanted.layout)):
             end_uses(call.arguments, index + 1)
             return static_reference(LAYOUT_ERROR)
+        if unlikely(buffer.uses.load("monotonic") > 0):
+            storage = aligned_later(buffer, storage)
         call.inputs[index] = storage
         all_ready = all_ready and is_ready(storage)
     call.all_ready = i8(all_ready)

@@ -5,8 +5,8 @@ On a CPU everything is in one memory, so a transfer is a copy, or none: an immut
 used in place, and results can be read in place. Arrays that are not dense and row-major are
 transferred by Python. Invariant: a job holds the source and the target of its copy.
 
-Source: pjrt_c_api.h (PJRT_HostBufferSemantics). JAX's CPU client uses host memory in place if it is
-aligned to 64 bytes.
+Source: pjrt_c_api.h (PJRT_HostBufferSemantics). JAX's CPU client uses host memory in place only if
+it begins with a cache line; here other memory is copied once it is used again (`alignment`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ingot.client.pjrt.native_code.jobs import hold_input, new_job, promise_outp
 from ingot.client.pjrt.native_code.queue import submit
 from ingot.client.pjrt.records import Buffer, Device, Error, Event, Gpu, Memory, Storage
 from ingot.hlo.dtype import DTYPES
-from ingot.llvm.machine_model import L2_BYTES, LINE_BYTES
+from ingot.llvm.machine_model import LINE_BYTES
 from ingot.native.functions import exported, external, inlined, native
 from ingot.native.operations import address_of, likely, unlikely
 from ingot.native.pointers import Array, Pointer
@@ -52,13 +52,6 @@ _ZERO_COPY_FROM_BYTES = 8 << 10
 
 _LEAST_ALIGNMENT = 16
 """Alignment that kernels rely on, which `malloc` gives."""
-
-_LINES_UP_TO_BYTES = L2_BYTES
-"""Bytes up to which host memory that does not begin with a cache line is copied, as each 64-byte
-vector of it lies in two lines. NumPy's arrays of 128 KB and more begin 16 bytes after one. In L2
-caches kernels then wait for the second line: a vector by 512x512 took 1.48 of the time, by 256x256
-1.21, their sums 1.6 and 1.24, a product 256x256x256 1.06; from 1024x1024 on all took 0.98 to 1.03
-(Sapphire Rapids, one thread, 2026-12-01)."""
 
 FromHost = arguments("PJRT_Client_BufferFromHostBuffer")
 MemoryLayout = arguments("PJRT_Buffer_MemoryLayout")
@@ -153,8 +146,8 @@ def from_host_slot(args: Any) -> Error | None:
     if unlikely(size < 0):
         return from_host(args)
     is_constant = args.host_buffer_semantics >= _ZERO_COPY_SEMANTICS
-    alignment = i64(LINE_BYTES) if size <= _LINES_UP_TO_BYTES else i64(_LEAST_ALIGNMENT)
-    is_aligned = address_of(args.data) & (alignment - 1) == 0
+    address = address_of(args.data)
+    is_aligned = address & (_LEAST_ALIGNMENT - 1) == 0
     # Either may be null.
     memory: Memory = args.device.default_memory if args.memory is None else args.memory
     device: Device = args.device if args.memory is None else memory.devices[0]
@@ -171,6 +164,8 @@ def from_host_slot(args: Any) -> Error | None:
         release_storage(storage)
         release_event(args.done_with_host_buffer)
         return static_reference(NO_MEMORY)
+    if storage.release is not None and address & (LINE_BYTES - 1) != 0:
+        buffer.uses.store(1)
     return None
 
 
