@@ -103,6 +103,10 @@ CASES = (
     # a run of several panels to a unit
     Case((1, 61, 59, 75), (W(3, 1, 1, 1), W(3, 1, 1, 1)), 75, 75),
     Case((2, 31, 37, 140), (W(5, 2, 2, 2), W(5, 1, 2, 2)), 140, 140),
+    # one long row in lines: all alike, with results left over, with negative padding
+    Case((2, 300, 12), (W(3, 1, 1, 1),), 40),
+    Case((1, 700, 8), (W(5, 2, 3, 4, 1, 3),), 32),
+    Case((1, 1, 421, 16), (W(1), W(4, 1, -2, 5)), 32, 2),
     # one vector behind whole panels: full, and masked
     Case((2, 9, 20, 24), (W(3, 1, 1, 1), W(3, 1, 1, 1)), 48),
     Case((2, 9, 20, 24), (W(5, 1, 2, 2), W(5, 1, 2, 2)), 35),
@@ -171,7 +175,7 @@ def test_an_epilogue_that_shuffles_the_features_of_groups_is_code_of_the_kernels
     agrees_on_normal_numbers(Module.of("shuffled", build.build(root)), 3e-6)
 
 
-@pytest.mark.parametrize("case", [CASES[0], CASES[-2]])
+@pytest.mark.parametrize("case", [CASES[0], CASES[-2], CASES[-4]])
 def test_some_windows(case: Case) -> None:
     agrees_on_normal_numbers(case.module(), 3e-6)
 
@@ -205,6 +209,8 @@ SPREAD = (
     Case((2, 13, 8), (W(3, 1, -1, 2, 4),), 49),
     Case((1, 5, 4, 9, 20), (W(2, 1, 1, 0, 2), W(3, 1, 1, 1), W(3, 1, 1, 2, 2)), 32),
     Case((2, 6, 9, 64), (W(3, 2, 1, 1), W(3, 1, 2, 1, 2)), 96, 2),
+    # phases that are long rows
+    Case((1, 400, 8), (W(4, 1, 2, 3, 2),), 48),
     # results of which some phases have none
     Case((1, 2, 9, 12), (W(3, 1, 0, 0, 3), W(3, 1, 1, 2, 2)), 32),
 )

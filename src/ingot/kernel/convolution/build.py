@@ -82,7 +82,7 @@ def is_product(convolution: Instruction) -> bool:
 def build_convolution_kernel(fused: Computation) -> ConvolutionKernel | ContractionKernel:
     """Return the kernel of a fused computation with a convolution that is a matrix product.
 
-    A convolution without patches is a matrix product of arrays, and no more than that.
+    A convolution without patches and padding is a matrix product of arrays, and no more than that.
 
     Raises:
         InternalError: the epilogue reads the convolution out of place.
@@ -93,8 +93,9 @@ def build_convolution_kernel(fused: Computation) -> ConvolutionKernel | Contract
     extents = {f"@{number}": extent for number, extent in enumerate(frames.extents)}
     lowering = elemental_lowering(fused, extents)
     product_of_patches = _product_of_patches(convolution, lowering, frames, fused)
-    is_implicit = product_of_patches.patches is not None
-    plain = plain_convolution(lowering, convolution) if is_implicit else None
+    lhs = product_of_patches.lhs
+    is_read = product_of_patches.patches is None and lhs.op == "load" and not lhs.args
+    plain = None if is_read else plain_convolution(lowering, convolution)
     return product_of_patches if plain is None else ConvolutionKernel(plain, product_of_patches)
 
 

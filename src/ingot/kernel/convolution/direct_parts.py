@@ -59,7 +59,8 @@ class DirectNumbers(ImageNumbers, is_constant=True):
     its window's first element, `offset_d` is the step from tap to tap. `copies`: whether rows are
     copied; `own_columns`: whether a unit copies the channels of its own features alone.
     `column_step` is the image's from feature to feature: 1 where groups are as wide as their
-    panels. `blocks` counts blocks of features in a group, `panels` panels.
+    panels. `blocks` counts blocks of features in a group, `panels` panels. `line_pixels` is as in
+    `Sizes`.
 
     The part's chunks of units come behind `first_chunk` others, those of packed panels of taps
     behind `first_packing`. In the scratch its panels lie at `panels_at`, and from `chunks_at` on
@@ -100,6 +101,7 @@ class DirectNumbers(ImageNumbers, is_constant=True):
     panels: i64
     panel_grain: i64
     column_step: i64
+    line_pixels: i64
     first_chunk: i64
     chunks_at: i64
     first_packing: i64
@@ -141,15 +143,11 @@ class _Image:
         copies: whether rows are copied.
         copied: channels that are copied of each pixel.
         pixel: step from pixel to pixel.
-        width: pixels of a copied row.
-        row: step from row to row.
     """
 
     copies: bool
     copied: int
     pixel: int
-    width: int
-    row: int
 
 
 def plan_part(part: Part, block: RegisterBlock, n_block: int | None = None) -> dict[str, int]:
@@ -166,22 +164,24 @@ def plan_part(part: Part, block: RegisterBlock, n_block: int | None = None) -> d
     is_own = image.copies and sizes.column_step == 1 and n_block < sizes.group_features
     if is_own:
         image = _copied_image(sizes, n_block, block.cell)
-    plane = sizes.reach(1, lines) * image.row
+    width = sizes.width(lines)
+    row = (width if image.copies else sizes.sizes[2]) * image.pixel
+    plane = sizes.reach(1, lines) * row
     if not image.copies:
-        plane = sizes.window[0].window_dilation * sizes.sizes[1] * image.row
+        plane = sizes.window[0].window_dilation * sizes.sizes[1] * row
     panels = ceil_div(sizes.group_features, block.columns)
     return {
         **_shape(part),
-        **_tap_offsets(sizes, plane, image),
+        **_tap_offsets(sizes, plane, row, image.pixel),
         **_row_blocks(sizes.results[2], block),
         **_scratch(part, block, sizes.window[0].size * plane * image.copies, (lines, n_block)),
-        "line_step": sizes.window[1].stride * image.row,
+        "line_step": sizes.window[1].stride * row + sizes.line_pixels * image.pixel,
         "row_step": sizes.window[2].stride * image.pixel,
         "copies": int(image.copies),
         "own_columns": int(is_own),
         "planes": sizes.window[0].size,
         "plane_rows": sizes.reach(1, lines),
-        "padded_width": image.width,
+        "padded_width": width,
         "pixel": image.pixel,
         "copied": image.copied,
         "unit_lines": lines,
@@ -192,6 +192,7 @@ def plan_part(part: Part, block: RegisterBlock, n_block: int | None = None) -> d
         "panels": panels,
         "panel_grain": -(-panels * sizes.groups // MAX_CHUNKS),
         "column_step": sizes.column_step,
+        "line_pixels": sizes.line_pixels,
     }
 
 
@@ -225,14 +226,12 @@ def _image(part: Part, cell: int) -> _Image:
     is_crowded = sizes.window[2].stride * sizes.channels * cell % L1_STRIDE == 0
     if (sizes.is_padded or is_crowded) and not part.is_empty:
         return _copied_image(sizes, sizes.copied, cell)
-    width, row = sizes.reach(2, sizes.results[2]), sizes.sizes[2] * sizes.channels
-    return _Image(copies=False, copied=sizes.copied, pixel=sizes.channels, width=width, row=row)
+    return _Image(copies=False, copied=sizes.copied, pixel=sizes.channels)
 
 
 def _copied_image(sizes: Sizes, copied: int, cell: int) -> _Image:
     """Return copies of `copied` channels of each pixel."""
-    width, pixel = sizes.reach(2, sizes.results[2]), _copied_pixel(sizes, copied, cell)
-    return _Image(copies=True, copied=copied, pixel=pixel, width=width, row=width * pixel)
+    return _Image(copies=True, copied=copied, pixel=_copied_pixel(sizes, copied, cell))
 
 
 def _unit(
@@ -244,9 +243,9 @@ def _unit(
     """
     sizes, columns, cell = part.sizes, block.columns, block.cell
     is_run = image.copies and sizes.is_depthwise
-    run = _run(sizes, image, columns, cell) if is_run else sizes.group_features
-    row = min(image.row, image.width * run) if is_run else image.row
-    copied_bytes = sizes.window[0].size * row * cell if image.copies else 0
+    run = _run(sizes, columns, cell) if is_run else sizes.group_features
+    pixel = min(image.pixel, run) if is_run else image.pixel
+    copied_bytes = sizes.window[0].size * pixel * cell if image.copies else 0
     lines = _lines(sizes, copied_bytes, ceil_div(sizes.group_features, run))
     outer = sizes.images * part.outer * ceil_div(sizes.results[1], lines)
     if is_run:
@@ -257,12 +256,12 @@ def _unit(
     return lines, n_block, outer
 
 
-def _run(sizes: Sizes, image: _Image, columns: int, cell: int) -> int:
+def _run(sizes: Sizes, columns: int, cell: int) -> int:
     """Return the features of whose pixels a unit of a depthwise convolution copies rows."""
     count = 1
     if prod(sizes.sizes) * sizes.channels * cell > L2_BYTES:
         count = max(1, RUN_BYTES // (columns * cell))
-    row_bytes = sizes.window[0].size * image.width * columns * cell
+    row_bytes = sizes.window[0].size * sizes.width(1) * columns * cell
     shared = sizes.reach(1, 1) - sizes.window[1].stride
     while count > 1 and 3 * shared * count * row_bytes > COPY_BYTES:
         count //= 2
@@ -294,10 +293,10 @@ def _shape(part: Part) -> dict[str, int]:
     }
 
 
-def _tap_offsets(sizes: Sizes, plane: int, image: _Image) -> dict[str, int]:
+def _tap_offsets(sizes: Sizes, plane: int, row: int, pixel: int) -> dict[str, int]:
     """Return the offset of the first tap in its window, and the steps from tap to tap."""
     rows, last = (one.window_dilation for one in sizes.window[1:])
-    steps = (plane, rows * image.row, last * image.pixel)
+    steps = (plane, rows * row, last * pixel)
     taps = list(zip(sizes.window, steps, strict=True))
     signed = [-step if one.reversal else step for one, step in taps]
     return {
@@ -323,13 +322,16 @@ def _copied_pixel(sizes: Sizes, copied: int, cell: int) -> int:
     return copied + (LINE_BYTES // cell if has_gaps else 0)
 
 
-def _lines(sizes: Sizes, row_bytes: int, panels: int) -> int:
-    """Return the lines of a unit; `panels` of features have units of their own."""
+def _lines(sizes: Sizes, pixel_bytes: int, panels: int) -> int:
+    """Return the lines of a unit; `panels` of features have units of their own.
+
+    `pixel_bytes`: bytes that are copied of a pixel, in all planes.
+    """
     width, height = sizes.results[2], sizes.results[1]
     outer = sizes.images * sizes.results[0] * panels
     rows = UNIT_ROWS if panels == 1 else height * width
     lines = max(1, min(height, ceil_div(rows, width)))
-    while lines > 1 and sizes.reach(1, lines) * row_bytes > COPY_BYTES:
+    while lines > 1 and sizes.reach(1, lines) * sizes.width(lines) * pixel_bytes > COPY_BYTES:
         lines -= 1
     enough = ceil_div(FEW_ROWS, width)
     while lines > enough and outer * ceil_div(height, lines) < FEW_UNITS:

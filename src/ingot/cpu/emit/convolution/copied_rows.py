@@ -18,8 +18,8 @@ class RowCopy(Struct):
     """A copy of rows: of `copied` channels, for the lines from `line` to `last_line` of a unit.
 
     The first element that is copied of the image's first pixel is at `source`; the unit's first
-    window begins at plane `z` and row `y`. In a row of the copy, the pixels from `first_pixel` to
-    `last_pixel` are those of the image.
+    window begins at plane `z`, row `y` and pixel `x`. In a row of the copy, the pixels from
+    `first_pixel` to `last_pixel` are those of the image.
     """
 
     image: ImageNumbers
@@ -27,6 +27,7 @@ class RowCopy(Struct):
     source: Pointer
     z: i64
     y: i64
+    x: i64
     line: i64
     last_line: i64
     copied: i64
@@ -39,8 +40,8 @@ def copy_rows(of: Elements, copy: RowCopy) -> None:
     """Copy the rows that lines of windows meet and earlier lines do not; zeros outside of it."""
     image = copy.image
     width = image.padded_width
-    copy.first_pixel = min(max(image.low_2, 0), width)
-    copy.last_pixel = max(min(image.size_2 + image.low_2, width), copy.first_pixel)
+    copy.first_pixel = min(max(-copy.x, 0), width)
+    copy.last_pixel = max(min(image.size_2 - copy.x, width), copy.first_pixel)
     last = image.plane_rows - (image.unit_lines - copy.last_line) * image.stride_1
     first: i64 = 0
     if copy.line > 0:
@@ -52,7 +53,7 @@ def copy_rows(of: Elements, copy: RowCopy) -> None:
             y = copy.y + row
             target = copy.target + (tap * image.plane_rows + row) * row_bytes
             if likely(0 <= z < image.size_0 and 0 <= y < image.size_1):
-                pixel = (z * image.size_1 + y) * image.size_2 - image.low_2
+                pixel = (z * image.size_1 + y) * image.size_2 + copy.x
                 copy_row(of, copy, target, copy.source + pixel * image.channels * of.bytes)
             else:
                 memset(target, 0, row_bytes)

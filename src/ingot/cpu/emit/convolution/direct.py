@@ -56,6 +56,7 @@ class Unit(Struct):
     source: Pointer  # the first copied element of the image's first pixel
     z: i64  # where its first window begins
     y: i64
+    x: i64
     result: Pointer
     result_line: i64
     result_row: i64
@@ -151,6 +152,7 @@ def copy_line(of: Elements, unit: Unit, line: i64) -> None:
     copy.source = unit.source
     copy.z = unit.z
     copy.y = unit.y
+    copy.x = unit.x
     copy.line = line
     copy.last_line = line + 1
     copy.copied = unit.columns if part.own_columns != 0 else part.copied
@@ -330,12 +332,13 @@ def set_operands(of: Elements, unit: Unit) -> None:
     own = unit.column * part.own_columns
     unit.z = unit.plane % part.result_0 * part.stride_0 - part.low_0
     unit.y = unit.line * part.stride_1 - part.low_1
+    unit.x = unit.line * part.line_pixels - part.low_2
     unit.source = env.lhs + (image + own) * of.bytes
     if part.copies != 0:
         # Features are counted from the first one of the group.
         unit.image = unit.copy + -own * of.bytes
     else:
-        pixel = unit.y * part.size_2 - part.low_2
+        pixel = unit.y * part.size_2 + unit.x
         unit.image = env.lhs + (image + unit.z * plane + pixel * part.channels) * of.bytes
     if env.epilogue is None:
         feature = unit.group * part.group_features + unit.column

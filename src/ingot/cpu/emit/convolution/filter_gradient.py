@@ -56,13 +56,14 @@ class Unit(Struct):
 
 
 class Group(Struct):
-    """A group of the gradient: its first image, plane and line, its images and lines."""
+    """A group of the gradient: its first image, plane and line, how many, and positions of a line."""
 
     image: i64
     plane: i64
     line: i64
     images: i64
     lines: i64
+    positions: i64
 
 
 @native
@@ -85,6 +86,8 @@ def units(of: Elements, env: DriverStart, chunk: i64) -> None:
             for line in range(0, part.gradient_1, part.unit_lines):
                 group.line = line
                 group.lines = min(part.unit_lines, part.gradient_1 - line)
+                left = part.positions - line * part.gradient_2
+                group.positions = min(part.gradient_2, left)
                 multiply_group(of, unit, group)
     finish(of, unit)
 
@@ -118,9 +121,10 @@ def multiply_group(of: Elements, unit: Unit, group: Group) -> None:
     part = unit.part
     for image in range(group.images):
         copy_image(of, unit, group, image)
-    line = (group.image * part.gradient_0 + group.plane) * part.gradient_1 + group.line
-    start = unit.env.rhs + (line * part.gradient_2 * part.features + unit.feature) * of.bytes
-    for row in range(group.images * group.lines * part.gradient_2):
+    plane = (group.image * part.gradient_0 + group.plane) * part.positions
+    first = plane + group.line * part.gradient_2
+    start = unit.env.rhs + (first * part.features + unit.feature) * of.bytes
+    for row in range(group.images * group.lines * group.positions):
         target = unit.panel + row * of.columns * of.bytes
         pack_row(of, target, start + row * part.features * of.bytes, unit.left)
     for tap in range(part.planes * part.result_1 * part.result_2):
@@ -140,6 +144,7 @@ def copy_image(of: Elements, unit: Unit, group: Group, image: i64) -> None:
     copy.source = unit.env.lhs + ((group.image + image) * elements + channel) * of.bytes
     copy.z = group.plane * part.plane_step - part.low_0
     copy.y = group.line * part.stride_1 - part.low_1
+    copy.x = group.line * part.line_pixels - part.low_2
     copy.line = 0
     copy.last_line = group.lines
     copy.copied = unit.count
@@ -165,7 +170,7 @@ def multiply_tap(of: Elements, unit: Unit, group: Group, tap: i64) -> None:
             unit.copy + (offset + channel) * of.bytes,
             unit.panel,
             sums + channel * step * of.bytes,
-            part.gradient_2,
+            group.positions,
             goes_on,
             unit.left,
             part.row_step,
