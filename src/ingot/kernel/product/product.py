@@ -97,6 +97,13 @@ blocks of 14 rows hardly suffer. Against packing ahead 500x4096x64 took 0.77 of 
 is never worth it: 2000x4096x32 took 0.42 (sizes m x k x n, Sapphire Rapids, one thread,
 2026-11-30)."""
 
+MIN_CROWDED_PRODUCTS = 300_000_000
+"""Products (m * n * k) from which on fewer crowded rows are, too: packing is then little of the work,
+and units that copy the rhs meanwhile leave the L1 cache less room. 197x3072x768 took 0.91 of the
+time, 197x4096x512 0.97, 256x4096x1024 0.95, 256x3072x768 0.9, 512x1024x1024 0.94, 512x4096x1024
+0.92, 128x5120x1280 0.91, 128x4096x1024 1.0; below that 128x2048x1024 1.04, 197x1024x1024 1.01,
+256x1024x1024 1.02 (two matrices in turn, Sapphire Rapids, one thread, 2026-12-01)."""
+
 MIN_COLUMNS_ACROSS = 128
 """Columns from which on an lhs that is packed ahead is transposed, so that micro-kernels read it in
 one run: by estimate, as that takes 0.3 cycles for each element, and 0.03 less for each column. With
@@ -329,8 +336,9 @@ def _is_ahead(given: PlainOperands, schedule: ContractionSchedule, vectors: Vect
     if given.lhs.inner == 1:
         # Of several matrices, packing costs more than the crowded rows: 8x1024x128x1024 took 1.14.
         least = MIN_ROWS_AHEAD if vectors.l1_ways <= L1_WAYS else MIN_CROWDED_ROWS
-        is_large = m >= least and n > schedule.columns
-        return given.kernel.batch.extent == 1 and _is_crowded(given) and is_large
+        is_large = m >= least or m * n * k >= MIN_CROWDED_PRODUCTS
+        is_one = given.kernel.batch.extent == 1
+        return is_one and _is_crowded(given) and is_large and n > schedule.columns
     return _is_read_often(given, vectors) and k >= MIN_DEPTH_AHEAD
 
 
