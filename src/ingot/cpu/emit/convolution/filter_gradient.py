@@ -56,7 +56,7 @@ class Unit(Struct):
 
 
 class Group(Struct):
-    """A group of the gradient: its first image, plane and line, how many, and positions of a line."""
+    """A group of the gradient: its first image, plane and line, how many, positions of a line."""
 
     image: i64
     plane: i64
