@@ -88,6 +88,7 @@ EXPANSION = Pipeline(
 DOTS = FixedPoint(
     "dot-simplification",
     (
+        late("sum-to-dot", "simplify.dots.sums_of_products", "reduce"),
         late("dot-strength-reduction", "simplify.dots.strength_reduction", "dot"),
         late("pair-reductions", "simplify.pair_reductions", "reduce"),
         late("separable-windows", "simplify.pair_reductions", "reduce-window"),
@@ -199,5 +200,7 @@ ORDER = """
     dot-canonicalizer < while-loop-product-layout: it decides how a factor is read
     dot-canonicalizer < reshape-mover: it makes the reshapes that move
     dot-strength-reduction < pair-reductions: it makes reductions of products
+    sum-to-dot < pair-reductions: sums over pairs of rows that are products become dots
+    sum-to-dot < dot-canonicalizer: it makes dots of any layout
     dot-strength-reduction < dot-canonicalizer: products of vectors need no reshapes
 """
