@@ -34,7 +34,8 @@ has run before (rows until 2026-11-27: where it has not, and Python has no bytec
 the row's own few steps or, with `--script-seconds`, as many as TensorFlow's kernels do in that
 time. Results of the first two calls were compared before timing: Ingot's and XLA's to
 TensorFlow's. Rows may be measured in parts, on different days; `load` is how many other processes
-wanted the machine's CPUs when a row began: where there were any, trust the ratios, not the times."""
+wanted the machine's CPUs when a row began: where there were any, trust the ratios, not the
+times."""
 
 
 def cost_table(rows: Sequence[Measured]) -> list[list[str]]:
