@@ -45,7 +45,8 @@ class Side:
         calls: seconds of a step in each turn.
         compilation: seconds of the first call, less a step.
         memory: bytes at the peak.
-        script: seconds of the short script; None if it was not run.
+        script: seconds of the script; None if it was not run.
+        script_steps: steps of the script, if it is not the task's short one.
         programs: how many Ingot compiled.
         host: the ops that Ingot left to the framework.
     """
@@ -56,6 +57,7 @@ class Side:
     script: float | None = None
     programs: int = 0
     host: list[str] = field(default_factory=list[str])
+    script_steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,12 @@ call of the traced function, less what the fastest call takes; nothing comes fro
 compiled programs. Memory is the most that the process had resident while it built, compiled and ran
 the row, above what it had after TensorFlow was imported. A script is timed from the start of its
 process, Python's and TensorFlow's included, to the end of its last step, on a machine where Ingot
-has run before (rows until 2026-11-27: where it has not, and Python has no bytecode of it). Results
-of the first two calls were compared before timing: Ingot's and XLA's to TensorFlow's. Rows may be
-measured in parts, on different days; `load` is how many other processes wanted the machine's CPUs
-when a row began: where there were any, trust the ratios, not the times."""
+has run before (rows until 2026-11-27: where it has not, and Python has no bytecode of it). It has
+the row's own few steps or, with `--script-seconds`, as many as TensorFlow's kernels do in that
+time. Results of the first two calls were compared before timing: Ingot's and XLA's to
+TensorFlow's. Rows may be measured in parts, on different days; `load` is how many other processes
+wanted the machine's CPUs when a row began: where there were any, trust the ratios, not the
+times."""
 
 
 def cost_table(rows: Sequence[Measured]) -> list[list[str]]:
@@ -57,7 +59,7 @@ def cost_table(rows: Sequence[Measured]) -> list[list[str]]:
                 *(duration(max(side.compilation, 0.0)) if side else FAILS for side in (ours, xla)),
                 ratio,
                 *(megabytes(side.memory) if side else FAILS for side in (ours, plain, xla)),
-                str(task.script or "-"),
+                str(ours.script_steps or task.script or "-"),
                 *("-" if seconds is None else duration(seconds) for seconds in scripts),
                 row.when,
                 f"{row.load:.1f}",

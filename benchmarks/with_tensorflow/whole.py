@@ -47,11 +47,26 @@ ROWS = Path(__file__).with_name("rows.json")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Turns, seconds of calls per turn, and whether scripts are run."""
+    """How long and how often a row is measured.
+
+    Attributes:
+        rounds: turns of each engine.
+        budget: seconds of calls per turn.
+        scripts: whether scripts are run.
+        script_seconds: how long TensorFlow's kernels take for the steps of a script; 0 for scripts
+            of the rows' own few steps, which not all have.
+    """
 
     rounds: int
     budget: float
     scripts: bool
+    script_seconds: float = 0.0
+
+    def script_steps(self, task: Task, step: float) -> int:
+        """Return how many steps a task's script has, 0 for no script; `step`: seconds of one."""
+        if not self.scripts:
+            return 0
+        return max(1, round(self.script_seconds / step)) if self.script_seconds else task.script
 
 
 def start_kept(folder: str, engine: str, threads: int) -> TensorFlowRunner:
@@ -128,22 +143,24 @@ def measure(task: Task, threads: int, plan: Plan) -> tuple[dict[str, Side], str]
     with crew(start, threads, ENGINES) as workers:
         sides, note = take_turns(task, workers, plan.rounds, plan.budget)
         sides[OURS].programs = workers[OURS].ask("executables")
-    if plan.scripts and task.script:
+    steps = plan.script_steps(task, sides[ENGINES[0]].calls.median)
+    if steps:
         # As users have them: with bytecode, and with the library's parts that any run keeps.
         compileall.compile_dir(str(PACKAGE), quiet=2)
         with tempfile.TemporaryDirectory() as folder:
-            script(task, OURS, threads, folder)
+            script(task, 1, OURS, threads, folder)
             for engine, side in sides.items():
-                side.script = script(task, engine, threads, folder)
+                side.script_steps = steps
+                side.script = script(task, steps, engine, threads, folder)
     return sides, note
 
 
-def script(task: Task, engine: str, threads: int, folder: str) -> float:
+def script(task: Task, steps: int, engine: str, threads: int, folder: str) -> float:
     """Return the seconds of a process that builds the model and runs the first steps."""
     begin = time.perf_counter()
     with crew(partial(start_kept, folder), threads, (engine,)) as workers:
         workers[engine].ask("load", task.name, task.kind, task.batch)
-        workers[engine].ask("steps", task.script)
+        workers[engine].ask("steps", steps)
         return time.perf_counter() - begin
 
 
@@ -182,12 +199,19 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=0.5, help="seconds of calls per turn")
     parser.add_argument("--no-scripts", action="store_true", help="leave out the scripts")
     parser.add_argument(
+        "--script-seconds",
+        type=float,
+        default=0.0,
+        help="scripts of as many steps as TensorFlow's kernels do in this time, for all rows",
+    )
+    parser.add_argument(
         "--write",
         action="store_true",
         help=f"write the rows to {RESULTS.name}, each when it is measured",
     )
     options = parser.parse_args()
-    plan = Plan(options.rounds, options.budget, not options.no_scripts)
+    scripts = (not options.no_scripts, options.script_seconds)
+    plan = Plan(options.rounds, options.budget, *scripts)
     batches = [int(place) for place in options.batches.split(",")]
     chosen = tasks(options.only, options.kinds.split(","), batches)
     rows: list[Measured] = []

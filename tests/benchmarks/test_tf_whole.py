@@ -42,6 +42,16 @@ def test_tables_say_who_is_ahead_and_what_it_costs():
     assert len(costs[0]) == len(costs[1])
 
 
+def test_a_script_has_its_row_s_steps_or_as_many_as_fit_into_its_time():
+    assert Plan(1, 1.0, scripts=False, script_seconds=60).script_steps(TASK, 0.5) == 0
+    assert Plan(1, 1.0, scripts=True).script_steps(TASK, 0.5) == 5
+    assert Plan(1, 1.0, scripts=True, script_seconds=60).script_steps(TASK, 0.5) == 120
+    row = measured(1)
+    row.sides[OURS].script_steps = 120
+    (_, _), (_, costs) = sections([row])
+    assert costs[1][10] == "120"
+
+
 def test_a_row_without_a_result_stands_on_the_page():
     failed = Measured(TASK, 1, "2026-11-23", 0.5, failure="Ingot:\nat a line\nbad")
     text = page([failed, replace(measured(2), note="XLA is away")], ["here"])

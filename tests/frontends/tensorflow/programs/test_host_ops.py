@@ -12,7 +12,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from tests.frontends.tensorflow.programs.beside import COMPILED  # noqa: E402
+from tests.frontends.tensorflow.programs.beside import COMPILED, check  # noqa: E402
 
 import ingot.tensorflow  # noqa: E402
 from ingot.frontends.tensorflow import hook  # noqa: E402
@@ -353,3 +353,25 @@ def test_a_string_that_is_handed_out_beside_an_input_of_unknown_rank() -> None:
     ((numbers, text),) = list(dataset)
     assert numbers.numpy().tolist() == [2.0, 2.0]
     assert text.numpy() == b"text"
+
+
+def test_an_op_on_the_host_waits_for_what_its_constants_wait_for() -> None:
+    """TensorFlow gives an op no control edge if its operand has it: here a constant alone has."""
+
+    def run(jit: Any) -> Any:
+        variable = tf.Variable([[1, 2], [3, 4]])
+
+        @tf.function(jit_compile=jit, autograph=False)
+        def program(x: Any) -> Any:
+            write = tf.raw_ops.AssignVariableOp(resource=variable.handle, value=x * 2)
+            with tf.control_dependencies([write]):
+                first = tf.constant([0, 0])
+            read = lambda at: variable.numpy()[tuple(at.numpy())]  # noqa: E731
+            rows = tf.raw_ops.ResourceGather(
+                resource=variable.handle, indices=[[1], [0]], dtype=tf.int32, batch_dims=1
+            )
+            return tf.py_function(read, [first], tf.int32), rows
+
+        return program(tf.constant([[5, 6], [7, 8]]))
+
+    check(run)

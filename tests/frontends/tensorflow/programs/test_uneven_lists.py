@@ -18,6 +18,7 @@ from tests.frontends.tensorflow.programs.beside import COMPILED, check  # noqa: 
 from ingot.frontends.tensorflow import hook  # noqa: E402
 
 X = [1.0, 2.0, 3.0, 4.0]
+X_SPEC = tf.TensorSpec([None])
 
 
 def gradient(program: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -130,3 +131,23 @@ def test_branches_give_handles_of_different_things() -> None:
         )[0]
 
     check(lambda jit: tf.function(program, jit_compile=jit)(tf.constant(X)))
+
+
+@pytest.mark.parametrize("lengths", [[1, 0, 3], [2, 2]], ids=str)
+def test_a_graph_calls_a_function_that_splits(lengths: list[int]) -> None:
+    """A graph cannot make the call again when the lengths turn out to differ."""
+
+    def run(jit: Any) -> Any:
+        @tf.function(jit_compile=jit)
+        def pieces(x: Any, lengths: Any) -> Any:
+            array = tf.TensorArray(tf.float32, 0, dynamic_size=True, infer_shape=False)
+            array = array.split(tf.sin(x), lengths)
+            return array.read(0), array.concat(), array.size()
+
+        spec = tf.TensorSpec([None], tf.int32)
+        outer = tf.function(
+            lambda x, lengths: pieces(x * 2.0, lengths), input_signature=[X_SPEC, spec]
+        )
+        return outer(tf.constant(X), tf.constant(lengths))
+
+    check(run)

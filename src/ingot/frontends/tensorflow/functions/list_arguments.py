@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists that a program is given and that are no single array: TensorFlow keeps them.
+"""Lists that are no single array, or may be none: TensorFlow keeps them.
 
 A program takes a list as one array of its elements, which TensorFlow's own `TensorListStack` makes
 in front of the launch. That op refuses a list that is empty or has no element written while the
 shape of its elements is unknown, elements of several shapes, and lists as elements. What the
 function does with such a list then stays with TensorFlow (`placement`), as an op does that a rule
 refuses. A call from Python is tried and done again; in a graph that cannot be, so there every list
-stays that may have no element yet.
+stays that may have no element yet, or is split into pieces of lengths that the graph does not say.
 
 Invariant: the nodes that stack lists have names that say which parameter of which launch they are.
 """
@@ -29,11 +29,16 @@ _IN_MESSAGE = regex(LIST_NODE.format(launch=r"(\d+)", parameter=r"(\d+)"))
 _NODE_IN_MESSAGE = regex(r"\s*\[\[\{*(?:function_)?node .*", re.DOTALL)
 _UNWRITTEN = frozenset({"EmptyTensorList", "TensorListReserve"})
 _SAME = frozenset({"Identity", "StopGradient", "ZerosLike"})
+_SPLIT, _LENGTHS = "TensorListSplit", 2
+_SAME_LENGTHS = frozenset({"Cast", "Identity"})
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _STACK = "TensorListStack"
 
 _UNKNOWN = "a list that may have no element yet, of unknown shape, is an argument"
 _OF_LISTS = "a list of lists that TensorFlow made is an argument"
+_OPEN_LENGTHS = (
+    "a tensor is split into pieces whose lengths may differ: the graph does not say them"
+)
 
 
 def is_about_list(message: str) -> bool:
@@ -87,6 +92,35 @@ def open_lists(
         elif _may_be_unwritten(tensor):
             nodes.update(_takers(function, item.name, _UNKNOWN))
     return {function.name: nodes} if nodes else {}
+
+
+def open_splits(function: CapturedFunction) -> Refused:
+    """Return the splits that must stay with TensorFlow where a graph calls a function.
+
+    The lengths of their pieces are known at the call, which may be refused for them.
+    """
+    found = {
+        item.name: {
+            node.name: Diagnostic(
+                _OPEN_LENGTHS,
+                "INGOT0310",
+                op_type=_SPLIT,
+                op_name=node.name,
+                location=node.location,
+            )
+            for node in item.nodes
+            if node.op == _SPLIT and not _is_constant(item, node.inputs[_LENGTHS])
+        }
+        for item in (function, *function.library.values())
+    }
+    return {name: nodes for name, nodes in found.items() if nodes}
+
+
+def _is_constant(function: CapturedFunction, ref: TensorRef) -> bool:
+    nodes = {node.name: node for node in function.nodes}
+    while ref.node in nodes and nodes[ref.node].op in _SAME_LENGTHS:
+        ref = nodes[ref.node].inputs[0]
+    return ref.node in nodes and nodes[ref.node].op == "Const"
 
 
 def _takers(function: CapturedFunction, name: str, why: str) -> dict[str, Diagnostic]:

@@ -32,6 +32,7 @@ from ingot.frontends.tensorflow.functions.list_arguments import (
     is_about_list,
     list_error_text,
     open_lists,
+    open_splits,
     refused_list,
 )
 from ingot.frontends.tensorflow.functions.one_op import OneOp
@@ -204,6 +205,7 @@ class Replacement:
             )
             if not self._is_settled:
                 self._is_settled = is_new = True
+                self._keep([open_splits(self.function)])
                 while self._keep(self._found([item.find_refusal() for item in self._compilers])):
                     pass
             if is_new:

@@ -217,16 +217,25 @@ def _with_free_constants(function: CapturedFunction) -> CapturedFunction:
     """Return a function whose constants wait for nothing.
 
     Under `tf.control_dependencies` a constant waits for an assertion, say. Its value depends on
-    nothing, so it only has to where another node waits for it in turn.
+    nothing, so it only has to where another node waits for it in turn. TensorFlow lets an op whose
+    operand waits not wait itself, so what a constant waited for is handed on to the ops with
+    effects that its value reaches.
     """
     awaited = {name for node in function.nodes for name in node.control_inputs}
     awaited.update(function.control_outputs)
-    nodes = [
-        replace(node, control_inputs=())
-        if node.op == "Const" and node.control_inputs and node.name not in awaited
-        else node
-        for node in function.nodes
-    ]
+    reached: dict[str, dict[str, None]] = {}
+    nodes: list[CapturedNode] = []
+    for node in function.nodes:
+        waits = {name: None for ref in node.inputs for name in reached.get(ref.node, ())}
+        if node.op == "Const" and node.control_inputs and node.name not in awaited:
+            reached[node.name] = dict.fromkeys(node.control_inputs)
+            nodes.append(replace(node, control_inputs=()))
+        elif waits and is_stateful(node.op):
+            waits |= dict.fromkeys(node.control_inputs)
+            nodes.append(replace(node, control_inputs=tuple(waits)))
+        else:
+            reached[node.name] = waits
+            nodes.append(node)
     return replace(function, nodes=tuple(nodes))
 
 

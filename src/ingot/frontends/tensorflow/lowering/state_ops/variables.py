@@ -85,7 +85,10 @@ def _variable_shape(op: Op) -> Value:
 
 
 def _gather(op: Op) -> Value:
-    return gather(op, read(op), op.tensor(1), 0, int(op.attribute("batch_dims", 0)))
+    """The rows behind the batch dimensions, whose elements are along the first axis after them."""
+    batch_dims = int(op.attribute("batch_dims", 0))
+    batch_dims += op.rank(1) if batch_dims < 0 else 0
+    return gather(op, read(op), op.tensor(1), batch_dims, batch_dims)
 
 
 def _gather_nd(op: Op) -> Value:
