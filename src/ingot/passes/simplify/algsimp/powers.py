@@ -12,6 +12,8 @@ stablehlo/transforms/ChloLegalizeToStablehlo.cpp, after Cephes.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ingot.hlo.dtype import F32
@@ -49,6 +51,26 @@ def power_four(x: Instruction, build: RuleBuilder) -> Instruction:
     return build.multiply(square, square)
 
 
+def _with_minus_infinity(
+    x: Instruction, root: Instruction, at_minus_infinity: float, build: RuleBuilder
+) -> Instruction:
+    """Return |root|, but a value of its own where x is -inf: as powers of -0 and -inf are."""
+    is_minus_infinity = build.compare(x, build.full(-math.inf, x.shape), direction="EQ")
+    return build.select(is_minus_infinity, build.full(at_minus_infinity, x.shape), build.abs(root))
+
+
+@rule(m.power(x, const(0.5), where=is_float), fp=Fp.CONTRACT)
+def power_half(x: Instruction, build: RuleBuilder) -> Instruction:
+    """x ^ 0.5 => x == -inf ? inf : |sqrt(x)|"""
+    return _with_minus_infinity(x, build.sqrt(x), math.inf, build)
+
+
+@rule(m.power(x, const(-0.5), where=is_float), fp=Fp.CONTRACT)
+def power_minus_half(x: Instruction, build: RuleBuilder) -> Instruction:
+    """x ^ -0.5 => x == -inf ? 0 : |rsqrt(x)|"""
+    return _with_minus_infinity(x, build.rsqrt(x), 0, build)
+
+
 POWERS_AND_ROOTS = (
     contracted(
         "power_minus_one: x ^ -1 => 1 / x",
@@ -59,15 +81,6 @@ POWERS_AND_ROOTS = (
         "power_minus_two: x ^ -2 => 1 / (x * x)",
         m.power(x, const(-2), where=is_float),
         m.divide(const(1), m.multiply(x, x)),
-    ),
-    # The next two differ at -inf and -0.
-    approximate(
-        "power_half: x ^ 0.5 => sqrt(x)", m.power(x, const(0.5), where=is_float), m.sqrt(x)
-    ),
-    approximate(
-        "power_minus_half: x ^ -0.5 => rsqrt(x)",
-        m.power(x, const(-0.5), where=is_float),
-        m.rsqrt(x),
     ),
     contracted(
         "divide_by_sqrt: x / sqrt(y) => x * rsqrt(y)",
