@@ -88,6 +88,22 @@ def scanned_layers(tokens, layers):
     return lax.scan(layer, tokens, layers)[0]
 
 
+def signal_loss(kernels, signal, wanted):
+    """Squared error of two convolutions with GELU, the first layers of a speech encoder."""
+    for number, kernel in enumerate(kernels):
+        signal = jax.nn.gelu(
+            lax.conv_general_dilated(
+                signal, kernel, (1 + number,), "SAME", dimension_numbers=("NWC", "WIO", "NWC")
+            )
+        )
+    return jnp.mean((signal - wanted) ** 2)
+
+
+def moments(points):
+    """Second moments of points f32[count, size], as a sum of outer products."""
+    return jnp.sum(points[:, :, None] * points[:, None, :], 0)
+
+
 def solve(matrix, right):
     """Solve a positive definite system."""
     matrix = matrix @ matrix.T + matrix.shape[0] * jnp.eye(matrix.shape[0])
@@ -166,6 +182,14 @@ PROGRAMS: tuple[Whole, ...] = (
         models.training_step(models.gpt_loss),
         lambda make: (_gpt(make), make.integers(1024, (4, 129))),
     ),
+    Whole(
+        "GPT inference: 4 layers of 768, 1x64",
+        models.gpt,
+        lambda make: (
+            models.gpt_parameters(make, words=1024, positions=64, size=768, layers=4),
+            make.integers(1024, (1, 64)),
+        ),
+    ),
     Whole("GPT decode: 4 layers, 256, cache 512", models.gpt_decode, _decode),
     Whole(
         "scan over 8 layers of 512x2048: 8 rows",
@@ -181,6 +205,16 @@ PROGRAMS: tuple[Whole, ...] = (
         models.training_step(models.mixture_loss),
         _mixture,
     ),
+    Whole(
+        "speech layers train step: 3000x80 to 1500x384",
+        models.training_step(signal_loss),
+        lambda make: (
+            [make((3, 80, 384), 0.06), make((3, 384, 384), 0.03)],
+            make((1, 3000, 80)),
+            make((1, 1500, 384)),
+        ),
+    ),
+    Whole("moments: 16K of 64", moments, lambda make: (make((1 << 14, 64)),)),
     Whole("Black-Scholes: 1M", black_scholes, _options),
     Whole("n-body: 512, 10 steps", n_body, _bodies, 1e-3),
     Whole("stencil: 96^3, 10 steps", stencil, lambda make: (make((96, 96, 96)),)),
