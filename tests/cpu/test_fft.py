@@ -56,6 +56,15 @@ def check(kind, batch, lengths, element="c64", target=None):
         assert np.abs(got - want).max() <= 8 * steps * ULPS[element] * size
 
 
+@pytest.mark.parametrize("length", [8, 100, 1024])
+def test_the_ends_of_a_real_signals_spectrum_are_real(length):
+    """Their imaginary parts are +0, as NumPy's: the angle of a negative one is pi, not -pi."""
+    module, x, _ = transform("RFFT", (40,), (length,), "c64")
+    ends = ingot.compile(module)(x)[:, [0, -1]].imag
+    assert not ends.any()
+    assert not np.signbit(ends).any()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 7, 8, 12, 16, 30, 31, 37, 64, 97, 100, 1024])
 def test_lengths(kind, length):

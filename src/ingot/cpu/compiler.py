@@ -79,7 +79,6 @@ def compile_module(
     contracts = context.fp >= Fp.CONTRACT
     if target.contracts != contracts:
         target = replace(target, contracts=contracts)
-    context.tile_types = target.tile_types
     with timer.phase("passes"):
         run_passes(PIPELINE, module, context)
     with timer.phase("kernels"):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ingot.hlo import dim
-from ingot.kernel.attention.schedule import AttentionSchedule
+from ingot.kernel.attention.schedule import TILE_FACTORS, TILE_ROWS, AttentionSchedule
 from ingot.kernel.contraction.micro_blocks import MicroBlock, heights_behind
 from ingot.kernel.contraction.operands import oriented
 from ingot.kernel.contraction.plan import ContractionPlan
@@ -75,6 +75,22 @@ def _of_attention(kernel: AttentionKernel, plan: AttentionSchedule) -> Constrain
     count = kernel.batch.extent * dim.ceil_div(kernel.m.extent, rows)
     yield count == plan.units, "units: they are not the blocks of queries"
     yield dim.ceil_div(plan.units, plan.grain) == plan.chunks, "chunks: not all units"
+    yield from _of_tiles(plan) if plan.has_tiles else _of_register_blocks(plan)
+    depth = plan.depth * (TILE_FACTORS if plan.has_tiles else 1)
+    for size, packed in ((kernel.k.extent, depth), (kernel.e.extent, plan.width)):
+        yield packed % lanes == 0, "packed: a row is not whole vectors"
+        yield isinstance(size, int) and size <= packed, "packed: a row is too short"
+    yield set(plan.masks) <= set(walk((kernel.scores,))), "masks: a load is of no score"
+
+
+def _of_tiles(plan: AttentionSchedule) -> Constraints:
+    sizes = (plan.rows, plan.keys, plan.depth * TILE_FACTORS, plan.width)
+    yield not any(size % TILE_ROWS for size in sizes), "tiles: not whole blocks of them"
+    yield not (plan.reads_keys or plan.reads_values), "tiles: an operand is not packed"
+
+
+def _of_register_blocks(plan: AttentionSchedule) -> Constraints:
+    rows = plan.rows
     highest = plan.scores[0].rows
     yield plan.keys % highest == 0, "keys: a block is not whole register blocks"
     yield all(block.columns == plan.columns for block in plan.scores), "scores: other columns"
@@ -84,10 +100,6 @@ def _of_attention(kernel: AttentionKernel, plan: AttentionSchedule) -> Constrain
     heights = [[block.rows for block in each] for each in plan.sums]
     width = max(1, len(plan.sums[0]))
     yield heights == [[plan.low + 1] * width, [plan.low] * width], "sums: blocks have other heights"
-    for size, packed in ((kernel.k.extent, plan.depth), (kernel.e.extent, plan.width)):
-        yield packed % lanes == 0, "packed: a row is not whole vectors"
-        yield isinstance(size, int) and size <= packed, "packed: a row is too short"
-    yield set(plan.masks) <= set(walk((kernel.scores,))), "masks: a load is of no score"
 
 
 _CONSTRAINTS: Mapping[type, Callable[[Any, Any], Constraints]] = {

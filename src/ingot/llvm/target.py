@@ -221,11 +221,6 @@ class TargetSpec:
         return self.has_tiles and self.contracts
 
     @property
-    def tile_types(self) -> frozenset[str]:
-        """The names of the floats of which tiles are multiplied by one instruction."""
-        return frozenset(("bf16",) if self.has_bf16_tiles else ())
-
-    @property
     def vector_bits(self) -> int:
         """The width of one vector register."""
         return 512 if self.has_avx512 else 256 if self.has_avx2 else 128

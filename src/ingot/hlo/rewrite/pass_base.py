@@ -98,7 +98,6 @@ class PassContext:
         log: every rule that fired.
         timings: every pass that ran.
         settled: version of a computation at which a rule set last found nothing more to do.
-        tile_types: names of element types of which the target multiplies whole tiles of matrices.
         remarks: messages for people: why a pass did or did not do something; `str` of each is made
             on demand, so it must not depend on anything that later passes change.
     """
@@ -116,7 +115,6 @@ class PassContext:
     log: list[Firing] = fresh(factory=list)
     timings: list[PassTiming] = fresh(factory=list)
     settled: dict[tuple[int, Computation], int] = fresh(factory=dict)
-    tile_types: frozenset[str] = frozenset()
     remarks: list[object] = fresh(factory=list)
 
     @property

@@ -70,6 +70,8 @@ class _Builder:
         lhs = self._operand(first, 0, M, K)
         rhs = self._operand(first, 1, N, K)
         values = self._operand(second, self.values_side, E, N)
+        if second.operands[found.side].shape.dtype is not values.dtype:
+            values = converted(values, accumulate)  # powers take the values' type in tiles
         names = (BATCH, M, N)
         lowering.accumulators[first] = contraction_sum(accumulate, first.shape.dtype, names)
         rows = frozenset((BATCH, M))

@@ -12,6 +12,9 @@ powers are 0 as soon as each row has a score far above the constant (`Bounds.flo
 holds is tested when the kernel runs, and so is whether the values of these keys are finite, since
 0 times infinity is NaN.
 
+bf16 is multiplied in tiles where the target has them (`cpu.emit.attention.tiles`): operands and
+powers are packed as words of two, and sums lie transposed as scores do.
+
 Invariants: blocks depend on sizes and vectors alone, and so does the order of sums. Outside of the
 bounds every score is at most `floor`, whatever the operands hold.
 """
@@ -22,7 +25,7 @@ import math
 
 from ingot.analysis.library import VECTORS
 from ingot.hlo.dim import Dim, ceil_div, round_up
-from ingot.hlo.dtype import PRED
+from ingot.hlo.dtype import BF16, PRED
 from ingot.hlo.opset.elementwise import INVERSE, SWAPPED, CompareAttributes
 from ingot.kernel.contraction.micro_blocks import (
     BlockMaker,
@@ -39,7 +42,7 @@ from ingot.kernel.index_math import MIN_INDEX_BITS, coefficient
 from ingot.kernel.ir import AttentionKernel, Axis
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.math.called import RETURNED_REGISTERS
-from ingot.support.records import record
+from ingot.support.records import record, replace
 
 UNDERFLOW = {"f64": 800.0}
 OTHER_UNDERFLOW = 200.0
@@ -148,6 +151,12 @@ def _compared(kernel: AttentionKernel, difference: int | Dim, direction: str) ->
 MAX_QUERIES = 64
 """Rows of queries of a unit at most: operands, scores and sums stay in the L1 and L2 cache."""
 
+TILE_ROWS = 32
+"""Rows and columns of two by two tiles, and elements of a step along k."""
+
+TILE_FACTORS = 2
+"""Elements of a word."""
+
 MAX_KEYS = 140
 """Keys of a block, about: scores of more leave the L1 cache before they are read again."""
 
@@ -175,6 +184,9 @@ class AttentionSchedule:
             keys left over, high ones first.
         sums: those of the second product, in tall and in low rows: of `columns`, then of columns
             left over if there are any.
+        has_tiles: whether both products are of tiles: `keys` and `width` are whole blocks of
+            `TILE_ROWS`, `depth` counts words, all operands are packed, and there are no register
+            blocks.
     """
 
     lanes: int
@@ -196,6 +208,7 @@ class AttentionSchedule:
     reads_values: bool
     scores: tuple[MicroBlock, ...]
     sums: tuple[tuple[MicroBlock, ...], ...]
+    has_tiles: bool = False
 
 
 def schedule_attention(kernel: AttentionKernel, vectors: Vectors) -> AttentionSchedule:
@@ -228,7 +241,7 @@ def schedule_attention(kernel: AttentionKernel, vectors: Vectors) -> AttentionSc
     width = kernel.e.known_extent
     widths = (columns, width % columns) if width % columns else (columns,)
     of_columns = [blocks(of_sums, (low + 1, low), each) for each in widths]
-    return AttentionSchedule(
+    found = AttentionSchedule(
         lanes=lanes,
         columns=columns,
         rows=rows,
@@ -248,6 +261,29 @@ def schedule_attention(kernel: AttentionKernel, vectors: Vectors) -> AttentionSc
         reads_values=reads_values,
         scores=blocks(of_scores, (most, *behind), columns),
         sums=tuple(zip(*of_columns, strict=True)),
+    )
+    return _in_tiles(kernel, found, n) if _suits_tiles(kernel, vectors) else found
+
+
+def _suits_tiles(kernel: AttentionKernel, vectors: Vectors) -> bool:
+    """Whether all factors are bf16, and the target rounds to them and multiplies tiles of them."""
+    factors = (kernel.lhs, kernel.rhs, kernel.values)
+    has_tiles = vectors.has_bf16_tiles and vectors.has_bf16_pairs
+    return has_tiles and all(item.dtype is BF16 for item in factors)
+
+
+def _in_tiles(kernel: AttentionKernel, found: AttentionSchedule, n: int) -> AttentionSchedule:
+    """Return the schedule of products of tiles, with the units of `found`."""
+    return replace(
+        found,
+        keys=even(n, MAX_KEYS // TILE_ROWS * TILE_ROWS, TILE_ROWS),
+        depth=round_up(kernel.k.known_extent, TILE_ROWS) // TILE_FACTORS,
+        width=round_up(kernel.e.known_extent, TILE_ROWS),
+        reads_keys=False,
+        reads_values=False,
+        scores=(),
+        sums=(),
+        has_tiles=True,
     )
 
 

@@ -15,7 +15,6 @@ of each sum instead of each weight; where rows of weights are exact they are the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from ingot.analysis.attention import Attention, attention_of, keeps_last, row_of
@@ -37,21 +36,12 @@ MIN_QUERIES, MIN_KEYS = 32, 96
 
 AVX-512, one thread, f32 heads of 64, 2026-11-27: 24 times 96x96 takes as long as three, 128x128
 0.88 of it, 512x512 0.75; with a causal mask 0.85, 0.74, 0.5. 16 queries with 1024 keys take 1.09.
+bf16 in tiles (AMX): 12 times 128x128 0.83, 512x512 0.68, 2048x2048 0.42; causal 0.69, 0.24, 0.13
+(2026-12-01).
 """
 
 MAX_DEPTH = 256
 """Depth of heads up to which a block of queries, its sums and its scores stay in the cache."""
-
-MAX_SCORES_APART = 3 << 20
-"""Scores up to which three kernels are faster where both products are of tiles: the kernel of
-attention multiplies in f32, but its scores stay in the cache. For heads of 64, deeper ones more.
-
-AMX, bf16, one thread, 2026-12-01, time of three kernels by that of one, without and with a causal
-mask: heads of 64, 8 times 128x128 0.53, 0.65; 32 times 128x128 0.6, 0.75; 32 times 256x256 0.26,
-0.8; 12 times 512x512 0.33, 1.08; 96 times 197x197 0.85, 1.19; 12 times 2048x2048 1.4, 1.45;
-heads of 128, 64 times 512x512 0.46, 0.8; of 80, 64 times 384x384 0.76, 1.34.
-"""
-_HEAD = 64
 
 REASON = "a part of attention: the scores never reach memory"
 
@@ -70,7 +60,7 @@ def attention_fusion(module: Module, context: PassContext) -> bool:
     for computation in controlled_computations(module):
         grouping = Grouping()
         for dot in [i for i in computation.post_order() if i.opcode == "dot"]:
-            group = _group(computation, dot, grouping, context)
+            group = _group(computation, dot, grouping)
             if group is not None:
                 grouping.group_of.update(dict.fromkeys(group.roots, group))
                 context.remarks.extend(_decisions(group))
@@ -83,12 +73,10 @@ def _decisions(group: Group) -> Iterable[Decision]:
     return [Decision(one.name, group.main.name, True, REASON) for one in inside]
 
 
-def _group(
-    computation: Computation, dot: Instruction, grouping: Grouping, context: PassContext
-) -> Group | None:
+def _group(computation: Computation, dot: Instruction, grouping: Grouping) -> Group | None:
     """Return the kernel of the attention whose second product is `dot`, or None."""
     found = attention_of(dot)
-    if found is None or not _pays(found) or _pays_apart(found, context):
+    if found is None or not _pays(found):
         return None
     between = _between(found)
     if not _is_by_element_or_row(found, between):
@@ -116,17 +104,6 @@ def _pays(found: Attention) -> bool:
         return False
     is_large = queries >= MIN_QUERIES and keys >= MIN_KEYS
     return is_large and 1 <= depth <= MAX_DEPTH and 1 <= width <= MAX_DEPTH
-
-
-def _pays_apart(found: Attention, context: PassContext) -> bool:
-    """Whether products of tiles in kernels of their own are faster."""
-    factors = (*found.first.operands, *found.second.operands)
-    if not all(factor.shape.dtype.name in context.tile_types for factor in factors):
-        return False
-    sizes = (found.depth, found.width, *found.first.shape.dims)
-    depth, width, *scores = known = [size for size in sizes if isinstance(size, int)]
-    is_known = len(known) == len(sizes)
-    return is_known and math.prod(scores) * _HEAD**2 <= MAX_SCORES_APART * depth * width
 
 
 def _between(found: Attention) -> dict[Instruction, None]:

@@ -150,17 +150,28 @@ class Rows:
         self._keep(greatest, self.greatest, first)
         self._keep(factor, self.factors, first)
 
-        def power(number: Value, carried: list[Value]) -> list[Value]:
-            where = f.iadd(f.imul(number, self.schedule.rows), first)
-            found = self._power(self._load(self.scores, where), shift)
-            self._keep(found, self.scores, where)
-            return [f.add(carried[0], found)]
-
         # Blocks are summed up apart: fewer roundings than one running sum has.
-        (block,) = f.loop(0, n.count, 1, [f.zero(self.wide)], power)
+        block = self.powers(n, first, shift)
         before = f.mul(self._load(self.total, first), factor)
         self._keep(f.add(before, block), self.total, first)
         self._correct(first, factor)
+
+    def powers(self, n: Span, first: Value, shift: Value) -> Value:
+        """Emit the powers of the rows from `first` on, in place of the scores; return their sum."""
+        f = self.f
+
+        def power(number: Value, carried: list[Value]) -> list[Value]:
+            where = f.iadd(f.imul(number, self.schedule.rows), first)
+            found = self.power_of_score(number, first, shift)
+            self._keep(found, self.scores, where)
+            return [f.add(carried[0], found)]
+
+        return f.loop(0, n.count, 1, [f.zero(self.wide)], power)[0]
+
+    def power_of_score(self, key: IndexValue, first: Value, shift: Value) -> Value:
+        """Return the powers of a key of the block for the rows from `first` on."""
+        where = self.f.iadd(self.f.imul(key, self.schedule.rows), first)
+        return self._power(self._load(self.scores, where), shift)
 
     def _score(self, m: Span, n: Span, first: Value) -> Value:
         """Emit scores in place of the products; return the greatest of each row."""
@@ -217,10 +228,13 @@ class Rows:
 
     def _correct(self, first: Value, factor: Value) -> None:
         """Emit the correction of the sums of some rows by a factor each, if one is not 1."""
-        f, columns = self.f, self.count
+        differs = self.f.fcmp("une", factor, self.f.const(factor.type, 1.0))
+        self.f.if_(self.f.reduce("or", differs), lambda: self.correct_sums(first))
+
+    def correct_sums(self, first: Value) -> None:
+        """Emit the products of sums of some rows and their factors."""
+        f = self.f
         some = vector(self.cell, self.schedule.lanes)
-        differs = f.fcmp("une", factor, f.const(factor.type, 1.0))
-        any_differs = f.reduce("or", differs)
 
         def row(number: Value) -> None:
             at = f.iadd(first, number)
@@ -234,13 +248,18 @@ class Rows:
 
             f.for_range(self.width, part, step=self.schedule.lanes)
 
-        f.if_(any_differs, lambda: f.for_range(columns, row))
+        f.for_range(self.count, row)
+
+    def _settle_all(self, m: Span) -> None:
+        self.f.for_range(m.count, lambda first: self._settle(m, first), step=self.count)
 
     def close(self, m: Span) -> None:
         """Emit the stores of all rows."""
-        f = self.f
-        f.for_range(m.count, lambda first: self._settle(m, first), step=self.count)
-        f.for_range(m.count, lambda number: self._store(m, number))
+        self._settle_all(m)
+        self._store_all(m)
+
+    def _store_all(self, m: Span) -> None:
+        self.f.for_range(m.count, lambda number: self._store(m, number))
 
     def _settle(self, m: Span, first: Value) -> None:
         """Emit the correction of totals to the shift that the kernel has."""

@@ -240,7 +240,8 @@ def unpack_rows(
         mirror = f.select(is_first, k, f.sub(half, k))
         even, odd = halves(m, source.load(k), source.load(mirror), m.constant(given["table"], k))
         scratch.store(e, m.add(even, odd))
-        ending = Complex(f.sub(even.re, odd.re), f.sub(odd.im, even.im))
+        # 0 - 0 is +0, and so the last element's imaginary part, as that of the first.
+        ending = Complex(f.sub(even.re, odd.re), f.add(odd.im, f.sub(f.zero(m.type), even.im)))
         scratch.store(f.isub(2 * block - 1, e), ending)
 
     def both(start: Value) -> None:

@@ -27,7 +27,7 @@ from ingot.llvm.values import Value
 
 
 class WordPacker(Packer):
-    """Packs one operand; its spans along k begin at 0."""
+    """Packs one operand. Words along k are counted from where its span begins."""
 
     def __init__(
         self, emitter: ValueEmitter, variant: ProductVariant, k: Span, *, is_shifted: bool = False
@@ -167,7 +167,7 @@ class WordPacker(Packer):
             at = f.iadd(first, number)
             if self.left is not None:
                 at = f.imin(at, f.isub(self.k.count, 1))
-            names[self.k.axis] = at
+            names[self.k.axis] = f.iadd(self.k.start, at)
             part = self._part(super().evaluate(operand, along, offset, lanes, mask), number)
             if self.left is not None:
                 is_there = f.as_condition(f.igt(self.left, number))
