@@ -14,7 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,16 +29,31 @@ _FLOAT_AND_SUM = {"standard": (0x210, 0x21), "mpich": (0x4C00040A, 0x58000003)}
 Call = Callable[[], object]
 
 
-def times(call: Call, size: int, share: float = 0.5) -> float:
+class Timed(NamedTuple):
+    """What is timed.
+
+    Attributes:
+        call: runs it once.
+        prepare: writes the operand, as the program before would, and waits for all processes.
+    """
+
+    call: Call
+    prepare: Call
+
+
+def times(timed: Timed, size: int, share: float = 0.5) -> float:
     """Return the seconds of a call that moves `size` bytes; all processes make as many.
 
     `share` of the calls take less: the median, unless another is asked for.
     """
+    call, prepare = timed
     count = max(_FEWEST, min(_MOST, _BUDGET_BYTES // size))
     for _ in range(3):
+        prepare()
         call()
     found: list[float] = []
     for _ in range(count):
+        prepare()
         start = time.perf_counter()
         call()
         found.append(time.perf_counter() - start)
@@ -95,7 +110,7 @@ def in_loop(name: str, mesh: Any) -> Any:
 
 def jax_calls(
     processes: int, address: str, index: int, devices: int = 2, *, is_loop: bool = False
-) -> Callable[[str, int], Call]:
+) -> Callable[[str, int], Timed]:
     """Return what makes the calls of JAX's platform; joins the other processes.
 
     Args:
@@ -114,19 +129,30 @@ def jax_calls(
         jax.distributed.initialize(address, processes, index)
     count = len(jax.devices())
     mesh = jax.make_mesh((count,), ("x",), axis_types=(AxisType.Auto,))
+    write = jax.jit(lambda v: v + 1, donate_argnums=0)
+    meet = on_mesh("all-reduce", mesh)
 
-    def make(name: str, size: int) -> Call:
-        run = (in_loop if is_loop else on_mesh)(name, mesh)
+    def operand(size: int) -> Any:
         data = np.ones(count * size // 4, np.float32)
-        x = jax.make_array_from_callback(
+        return jax.make_array_from_callback(
             data.shape, NamedSharding(mesh, PartitionSpec("x")), lambda part: data[part]
         )
-        return lambda: jax.block_until_ready(run(x))
+
+    def make(name: str, size: int) -> Timed:
+        run = (in_loop if is_loop else on_mesh)(name, mesh)
+        x, small = operand(size), operand(4)
+
+        def prepare() -> None:
+            nonlocal x
+            x = write(x)
+            jax.block_until_ready((x, meet(small)))
+
+        return Timed(lambda: jax.block_until_ready(run(x)), prepare)
 
     return make
 
 
-def mpi_calls(*, is_loop: bool = False) -> Callable[[str, int], Call]:
+def mpi_calls(*, is_loop: bool = False) -> Callable[[str, int], Timed]:
     """Return what makes the calls of MPI alone, or a loop of them with the same bodies in NumPy."""
     from ingot.runtime.foreign.collectives.mpi_library import mpi_library
 
@@ -134,9 +160,10 @@ def mpi_calls(*, is_loop: bool = False) -> Callable[[str, int], Call]:
     functions, count = library.functions, library.size
     number, total = map(ctypes.c_void_p, _FLOAT_AND_SUM[library.abi])
 
-    def make(name: str, size: int) -> Call:
+    def make(name: str, size: int) -> Timed:
         words = size // 4
         source, target = np.ones(words, np.float32), np.ones(words * count, np.float32)
+        small = np.ones(2, np.float32)
         sent, got = ctypes.c_void_p(source.ctypes.data), ctypes.c_void_p(target.ctypes.data)
         world, part = library.world, words // count
         call = {
@@ -164,7 +191,14 @@ def mpi_calls(*, is_loop: bool = False) -> Callable[[str, int], Call]:
             # What the arrays hold must live as long as the call.
             return source, target
 
-        return run
+        ends = ctypes.c_void_p(small.ctypes.data), ctypes.c_void_p(small.ctypes.data + 4)
+
+        def prepare() -> object:
+            np.add(source, 1, out=source)
+            functions.MPI_Allreduce(*ends, 1, number, total, world)
+            return small
+
+        return Timed(run, prepare)
 
     return make
 

@@ -40,12 +40,13 @@ MPIEXEC = Path(sys.prefix) / "bin" / "mpiexec"
 EXPLANATION = """\
 Two devices; the size is that of one device's operand, f32. A time is the median over the turns of
 the median call, as the first process sees it, with JAX's dispatch; MPI alone is called through
-ctypes. A ratio to it counts the dispatch for both sides: to MPI's time is added the time that Ingot
-takes, in the same turn, for a program whose devices send a kilobyte to themselves. The collectives
-of a loop are each on what the body computes of the result of the one before, a product or a sum;
-beside MPI alone NumPy computes that, into the same memory. A ratio is the median of each turn's:
-above 1 Ingot is faster, `!` marks where it is not. `benchmarks/distributed/sharded_programs.py` has
-the programs."""
+ctypes. Before each call every process writes its operand, as the program before a collective does
+(NumPy for MPI alone), and all wait for each other; that is not timed. A ratio to it counts the
+dispatch for both sides: to MPI's time is added the time that Ingot takes, in the same turn, for a
+program whose devices send a kilobyte to themselves. The collectives of a loop are each on what the
+body computes of the result of the one before, a product or a sum; beside MPI alone NumPy computes
+that, into the same memory. A ratio is the median of each turn's: above 1 Ingot is faster, `!` marks
+where it is not. `benchmarks/distributed/sharded_programs.py` has the programs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Any
 from ingot.client.pjrt.executables import LoadedExecutable
 from ingot.client.pjrt.handles import read_words
 from ingot.client.pjrt.native import Native
-from ingot.client.pjrt.records import EVENT, IN_TURNS, MULTI_DEVICE, PART
+from ingot.client.pjrt.records import EVENT, IN_TURNS, MULTI_DEVICE, ONLY_PART, PART
 from ingot.runtime.foreign.collectives import Rendezvous, new_rendezvous
 from ingot.runtime.foreign.collectives import rendezvous as meeting
 from ingot.runtime.records import PROGRAM, RUNTIME
@@ -107,13 +107,14 @@ class Execution:
         count = len(self._parts.parts)
         arguments = read_words(args.argument_lists, count)
         results = read_words(args.output_lists, count)
+        is_only = count == 1 and self._parts.parts[0].device.gpu is None
         for index, part in enumerate(self._parts.parts):
             self._native.call("enter", ctypes.addressof(self._parts.rows[index]), count)
             error = self._native.call(
                 "launch",
                 *(self._executable.address, part.program_address),
                 *(arguments[index], results[index], args.options, part.device.address),
-                MULTI_DEVICE,
+                ONLY_PART if is_only else MULTI_DEVICE,
                 ctypes.addressof(self._events) + 8 * index,
             )
             if error:

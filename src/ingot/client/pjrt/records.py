@@ -40,6 +40,9 @@ and do not meet."""
 IN_TURNS = 5
 """As MULTI_DEVICE, of this process alone, but the parts take turns in the call if they are short or
 the host only waits for them (`native_code.turns`)."""
+ONLY_PART = 6
+"""How a part of MULTI_DEVICE is launched that is the only one of this process: on the device's
+worker, unless the host only waits for it."""
 
 
 class Counted(Struct):

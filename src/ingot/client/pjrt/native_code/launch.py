@@ -3,8 +3,8 @@
 
 It checks arguments, donates, allocates outputs, and runs or queues the program. The slot Execute
 calls it, and Python does so for each device of an execution on several. A program whose inputs are
-computed runs in the call if it is short, or if the host is expected to wait for it
-(`inline`). Any other becomes a job of the device's worker; its outputs are allocated at once
+computed runs in the call if it is short, or if the host is expected to wait for it (`inline`); so
+does a part of an execution if this process has no other. Any other becomes a job of the device's worker; its outputs are allocated at once
 and ready later.
 
 Invariant: an argument that is donated has no storage afterwards, whether or not an output could
@@ -45,6 +45,7 @@ from ingot.client.pjrt.native_code.worker import failure_of, load_data
 from ingot.client.pjrt.records import (
     INLINE,
     MULTI_DEVICE,
+    ONLY_PART,
     QUEUED,
     Buffer,
     Device,
@@ -58,6 +59,7 @@ from ingot.native.operations import address_of, likely, unlikely
 from ingot.native.pointers import Array, Pointer, Struct
 from ingot.native.types import i8, i32, i64
 from ingot.runtime.executor.execute import OUT_OF_MEMORY
+from ingot.runtime.foreign.collectives.turns import run_part
 from ingot.runtime.records import Buffers, Program
 
 SIZE_ERROR = static_error(
@@ -205,8 +207,12 @@ def run_now(call: Launch) -> Error | None:
     load_data(call.inputs, call.num_inputs, inputs)
     outputs = Buffers.on_stack(call.num_outputs)
     load_data(call.outputs, call.num_outputs, outputs)
-    gpu = call.device.gpu
-    status = execute(gpu, call.program, inputs, outputs, call.executable.sizes)
+    sizes = call.executable.sizes
+    status: i32 = 0
+    if call.mode == ONLY_PART:
+        status = run_part(call.program, inputs, outputs, sizes)
+    else:
+        status = execute(call.device.gpu, call.program, inputs, outputs, sizes)
     if unlikely(status != 0):
         return failure_of(call.executable, call.program, status)
     return None
@@ -238,7 +244,7 @@ def queue(call: Launch) -> Event | None:
     event = job.event
     job.executable = call.executable
     job.program = call.program
-    job.is_part = i32(call.mode == MULTI_DEVICE)
+    job.is_part = i32(call.mode == MULTI_DEVICE or call.mode == ONLY_PART)
     if call.options is not None:
         job.launch_id = ExecuteOptions.at(call.options).launch_id
     for index in range(call.num_inputs):
@@ -260,7 +266,8 @@ def start(call: Launch, done: Array[Event]) -> Error | None:
         is_blocking = note_launch(call.executable, call.device)
     # A job that was queued before may still read donated memory.
     is_short = call.mode == INLINE and (call.donates == 0 or is_idle)
-    is_here = is_short or (call.mode == QUEUED and is_blocking and is_idle)
+    is_long = call.mode == QUEUED or call.mode == ONLY_PART
+    is_here = is_short or (is_long and is_blocking and is_idle)
     if likely(call.all_ready != 0 and is_here):
         error = run_now(call)
         if error is None:

@@ -242,18 +242,25 @@ def find_part(visit: Visit, device: i64, part: Part, received: i64) -> i64:
 
 
 @native
+def keep_own(visit: Visit) -> None:
+    """Copy the part that this device takes from itself to its place in the result."""
+    site = visit.site
+    if visit.is_reduced == 0 and visit.is_placed == 0:
+        for index in range(visit.first_source, visit.end_source):
+            if site.taken[index] == visit.device:
+                start = (index - visit.first_source) * visit.part
+                data = visit.source + visit.source_start
+                copy_part(visit, data, visit.source_step, start, visit.own)
+
+
+@native
 def take_all(visit: Visit) -> i32:
-    """Take from all devices of this process that this one takes from, itself among them."""
+    """Take from all other devices of this process that this one takes from."""
     site = visit.site
     for index in range(visit.first_source, visit.end_source):
         other = site.taken[index]
-        start = (index - visit.first_source) * visit.part
-        if other == visit.device:
-            if visit.is_placed == 0:
-                data = visit.source + visit.source_start
-                copy_part(visit, data, visit.source_step, start, visit.own)
-        elif is_neighbour(visit, other):
-            status = take(visit, other, start)
+        if is_neighbour(visit, other):
+            status = take(visit, other, (index - visit.first_source) * visit.part)
             if unlikely(status != DONE):
                 return status
     return DONE
@@ -306,7 +313,7 @@ def retreat(visit: Visit) -> None:
 
 @native
 def take_here(visit: Visit, messages: Structs[Message], count: i64) -> i32:
-    """Take from all devices, once all messages have come; return a status."""
+    """Take from all other devices, once all messages have come; return a status."""
     if visit.is_reduced != 0:
         return take_reduced(visit)
     if visit.outer > 1 and count > visit.first_received:
@@ -328,6 +335,10 @@ def exchange_of(visit: Visit) -> i32:
     messages = Structs[Message].at(Array[i64].on_stack(count * MESSAGE_WORDS))
     headers = Array[i64].on_stack(count * HEADERS_WORDS)
     status = make_messages(visit, messages, headers, count)
+    if likely(status == DONE):
+        # What the others wait for goes first; on its way this device copies what it keeps.
+        status = swap(visit, messages, count, count)
+        keep_own(visit)
     if likely(status == DONE):
         status = swap(visit, messages, visit.first_received, count)
     if likely(status == DONE):
