@@ -36,10 +36,7 @@ from ingot.support.records import record, replace
 UNROLLED = 4
 """Steps along k that the loop makes at once where A is dense along k: its addresses go on once for
 all of them. Products of 250 to 500 rows took 8 to 10 % less on a core that two threads share. For
-pairs, which take more instructions, it made s8 products 6 % slower. Micro-kernels of a program's
-own are not: convolutions of 4x2x2x512 took 0.95 of the time with it, of 256 channels 0.99, of 64
-1.01, and compiled 1.45 times as long; ResNet-18 ran as fast, and compiled 1.25 times as long
-(AVX-512, one thread, 2026-12-01)."""
+pairs, which take more instructions, it made s8 products 6 % slower."""
 
 MOST_SHARED = 256
 """Micro-kernels of the library that a process remembers."""
@@ -300,7 +297,7 @@ class Block:
             found = self._steps(depth, found)
         else:
             whole: Index = 0
-            if self.spec.is_shared and self.spec.a_step is not None and self.spec.factors == 1:
+            if self.spec.a_step is not None and self.spec.factors == 1:
                 whole = f.imul(f.idiv(depth, UNROLLED), UNROLLED)
                 found = f.loop(0, whole, UNROLLED, found, lambda _, at: self._steps(UNROLLED, at))
             found = f.loop(whole, depth, 1, found, lambda _, at: self._steps(1, at))
