@@ -39,11 +39,14 @@ _KEPT_INSTRUCTIONS = 500
 class Key:
     """A program and how it is compiled.
 
+    Attributes:
+        instructions: how many the program has before the passes.
+
     The hash knows the program's names and shapes; only programs that agree in it are written out
     as rows and compared.
     """
 
-    __slots__ = ("_hash", "_module", "_rows", "_settings")
+    __slots__ = ("_hash", "_module", "_rows", "_settings", "instructions")
 
     def __init__(self, module: Module, settings: tuple[object, ...]) -> None:
         """Make the key of a program that is compiled with `settings`."""
@@ -53,6 +56,7 @@ class Key:
         names = tuple([(c.name, c.root.name, len(c)) for c in module.post_order()])
         shapes = (*module.parameter_shapes, module.result_shape)
         self._hash = hash((module.name, names, shapes, settings))
+        self.instructions = sum([count for _, _, count in names])
 
     def refer_to(self, module: Module) -> None:
         """Refer to an equal module that is not changed any more."""
@@ -159,7 +163,7 @@ def share(key: Key, executable: Executable) -> None:
 
 
 def _retain(key: Key, executable: Executable) -> None:
-    if executable.facts.instructions <= _KEPT_INSTRUCTIONS:
+    if key.instructions <= _KEPT_INSTRUCTIONS:
         _latest[key] = executable
         _latest.move_to_end(key)
     while len(_latest) > _KEPT:

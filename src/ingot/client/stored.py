@@ -91,7 +91,7 @@ def name_of(program: Module | bytes, target: TargetSpec, xla_flags: XlaFlags) ->
         target: the CPU it is compiled for.
         xla_flags: XLA's flags.
     """
-    if target.lacking or shows_compilations(xla_flags):
+    if not is_used() or target.lacking or shows_compilations(xla_flags):
         return ""
     if isinstance(program, bytes):
         if len(program) > MOST_BYTES:

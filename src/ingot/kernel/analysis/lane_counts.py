@@ -210,6 +210,12 @@ def results_of_register(kernel: LoopKernel, vectors: Vectors) -> int:
     return vectors.lanes(max(widest, LANE_BITS), 1)
 
 
+def elements_of_register(kernel: LoopKernel, vectors: Vectors) -> int:
+    """Return how many elements of a kernel's first pass a register holds, the widest of them."""
+    nodes = [node for node in walk(kernel.passes[0].exprs) if node.op not in ("constant", "index")]
+    return vectors.lanes(max((node.dtype.bits for node in nodes), default=LANE_BITS), 1)
+
+
 def widest_in_memory(kernel: LoopKernel) -> int:
     """Return the bits of the widest elements in memory, a word at least."""
     return max(LANE_BITS, *(buffer.dtype.bits for buffer in kernel.buffers))

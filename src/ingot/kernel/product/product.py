@@ -294,11 +294,13 @@ def _fetches(given: PlainOperands, vectors: Vectors, rhs: Placement | RhsPlaceme
 
     The prefetchers of CPUs without AVX-512 do better alone: with fetches 1, 2, 3 and 4 rows
     times 4096x4096 took 1.17, 1.09, 1.16 and 1.2 of the time, 8 rows 1.23, 1x768x50257 1.33, and of
-    rows that are not crowded 8x1500x5000 0.91 (AVX2, one thread, 2026-11-29).
+    rows that are not crowded 8x1500x5000 0.91 (AVX2, one thread, 2026-11-29). Rows that overlap,
+    as those of a signal that a filter of 64 taps moves along, are read from a cache.
     """
     _, n, k = given.sizes
     row_bytes = n * given.cell.bytes
-    is_long = row_bytes >= PAGE_BYTES and row_bytes * k > L3_BYTES
+    own_bytes = min(n, given.rhs.inner) * given.cell.bytes
+    is_long = row_bytes >= PAGE_BYTES and own_bytes * k > L3_BYTES
     return vectors.registers >= MANY_REGISTERS and rhs == "direct" and is_long
 
 
