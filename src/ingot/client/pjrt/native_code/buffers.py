@@ -221,13 +221,15 @@ def destroy_slot(args: Any) -> Error | None:
 def use_data(buffer: Buffer, data: Array[Pointer | None]) -> Error | None:
     """Store the address of a buffer's data into `data[0]`; return an error if it has none.
 
-    Host views get that of the storage that they hold.
+    Host views of unaligned memory get that of the storage that they hold.
     """
     storage = use(buffer)
     if storage is None:
         return static_reference(DELETED)
+    data[0] = storage.data
     held = buffer.held
-    data[0] = storage.data if held is None else held.data
+    if held is not None and buffer.uses.load("monotonic") != 0:
+        data[0] = held.data
     unuse(buffer)
     if unlikely(buffer.bytes != 0 and data[0] is None):
         return static_reference(UNFULFILLED)

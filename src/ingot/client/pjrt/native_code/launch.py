@@ -4,8 +4,8 @@
 It checks arguments, donates, allocates outputs, and runs or queues the program. The slot Execute
 calls it, and Python does so for each device of an execution on several. A program whose inputs are
 computed runs in the call if it is short, or if the host is expected to wait for it (`inline`); so
-does a part of an execution if this process has no other. Any other becomes a job of the device's worker; its outputs are allocated at once
-and ready later.
+does a part of an execution if this process has no other. Any other becomes a job of the device's
+worker; its outputs are allocated at once and ready later.
 
 Invariant: an argument that is donated has no storage afterwards, whether or not an output could
 take it over; nothing has changed if an error is returned before the program ran.
