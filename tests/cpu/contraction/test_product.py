@@ -405,6 +405,23 @@ def test_few_rows_fetch_long_rows_from_memory(m, n, k, fetches):
     assert not narrow.variant.fetches
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "k", "waits"),
+    [
+        (8, 512, 512, True),
+        (7, 1536, 257, True),
+        (8, 512, 8, False),  # one piece of k
+        (3, 256, 2000, False),  # one unit
+        (512, 2048, 2048, False),  # packed ahead
+    ],
+)
+def test_sums_wait_where_units_share_rows_of_the_result(m, n, k, waits):
+    found = plan(m, n, k, WIDE)
+    assert found is not None
+    assert (found.value("copied_row") > 0) == waits
+    assert found.value("out_row") == (found.value("n_block") if waits else n)
+
+
 @pytest.mark.parametrize("n", [512, 1024, 4096, 11008])
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 6])
 def test_few_rows_are_one_register_block_that_reads_the_rhs_once(m, n):

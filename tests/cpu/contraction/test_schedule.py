@@ -99,12 +99,13 @@ def test_few_rows_read_a_large_rhs_once_in_long_runs(m, name):
 
 
 @pytest.mark.parametrize(
-    ("columns", "units"), [(700, 1), (1024, 2), (4096, 2), (8192, 4), (11008, 4), (32000, 8)]
+    ("columns", "units"),
+    [(384, 1), (700, 2), (1024, 2), (4096, 2), (8192, 4), (11008, 4), (32000, 8)],
 )
 def test_runs_of_a_row_are_long_and_shared_by_several_threads(columns, units):
     made = schedule((None, 1, columns, 1024))
     # More rows of a rhs at once where they are short and do not share cache sets.
-    depth = 32 if columns == 700 else 8
+    depth = {384: 64, 700: 32}.get(columns, 8)
     assert (made.rhs, made.k_block, made.units) == ("direct", depth, units)
 
 

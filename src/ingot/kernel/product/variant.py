@@ -42,9 +42,10 @@ class ProductNumbers(RowBlocks, is_constant=True):
 
     `rhs_step` goes from k to k, or from n to n in a transposed rhs; `rhs_column` from n to n.
     `out_row` goes from row to row of sums in a row block, `block_row` from row block to row block,
-    for each row (0 where an epilogue takes each row block's sums before the next). A unit has
-    `unit_row_blocks` row blocks and `n_block` columns. Rows of a packed lhs are `packed_lhs_row`
-    elements apart, or the elements of each k if it is packed across.
+    for each row (0 where an epilogue takes each row block's sums before the next). Where
+    `copied_row` is not 0, sums wait on the stack, and are copied to rows of the result that are so
+    far apart. A unit has `unit_row_blocks` row blocks and `n_block` columns. Rows of a packed lhs
+    are `packed_lhs_row` elements apart, or the elements of each k if it is packed across.
 
     Where both operands are packed ahead, an epilogue takes the sums of `group_columns` columns at a
     time. Each piece of k has `packed_columns` columns in whole panels, and row blocks of
@@ -61,6 +62,7 @@ class ProductNumbers(RowBlocks, is_constant=True):
     rhs_column: i64
     out_row: i64
     block_row: i64
+    copied_row: i64
     n: i64
     k: i64
     n_block: i64

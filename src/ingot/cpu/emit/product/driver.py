@@ -4,7 +4,7 @@
 The numbers of a product are in env (`kernel.product.variant.ProductNumbers`), as are
 the addresses of the micro-kernels: two heights, whole and masked. One driver for each variant
 serves all plain products of the process. Sums go to the result, or to a tile on the stack, from
-which an epilogue takes the rows of each row block.
+which an epilogue takes the rows of each row block, or a copy (`parameters.copied_row`).
 
 A unit multiplies piece of k by piece, row block by row block, panel by panel. Its columns are
 packed before, or by the micro-kernels of its first row block, which read them where they lie: so
@@ -26,6 +26,7 @@ from ingot.cpu.emit.product.register_blocks import (
     is_in_place,
     lhs_at,
     multiply_block,
+    result_at,
     rhs_at,
 )
 from ingot.cpu.emit.product.tiles import TileShapes, no_shapes, release_tiles
@@ -82,9 +83,8 @@ def multiply_unit(of: Products, unit: Unit, row: i64, column: i64) -> None:
     unit.column = column * part.n_block
     unit.columns = min(part.n_block, part.n - unit.column)
     unit.out = unit.tile
-    if unit.env.epilogue is None:
-        sum_ = unit.batch * part.out_batch + unit.top * part.out_row + unit.column
-        unit.out = unit.env.result + sum_ * of.bytes
+    if unit.env.epilogue is None and part.copied_row == 0:
+        unit.out = result_at(of, unit, unit.top, part.out_row)
     # No products are a piece as well, which writes zeros.
     for start in range(0, max(part.k, 1), part.k_block):
         unit.start = start
@@ -133,7 +133,7 @@ def multiply_rows(of: Products, unit: Unit, number: i64, rhs: Pointer) -> None:
         block.function = kernels[2 + is_tall]
         block.c = sums + whole * of.bytes
         multiply_columns(of, unit, block, rhs, whole)
-    finish(unit, sums, number, number + 1)
+    finish(of, unit, sums, number, number + 1)
 
 
 @inlined

@@ -141,7 +141,7 @@ def multiply_group(of: Products, unit: Unit, rows: Pointer) -> None:
             block.a = rows + number * part.packed_block * of.bytes
             block.c = unit.out + (row * part.block_row + column) * of.bytes
             multiply_block(of, unit, block)
-    finish(unit, unit.out, unit.first_block, unit.last_block)
+    finish(of, unit, unit.out, unit.first_block, unit.last_block)
 
 
 @inlined

@@ -11,7 +11,7 @@ from ingot.llvm.builder import FunctionBuilder
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.values import Value
 from ingot.native.functions import Vectors, inlined
-from ingot.native.operations import address_of
+from ingot.native.operations import address_of, memcpy
 from ingot.native.pointers import Pointer, sizeof
 from ingot.native.types import i64
 
@@ -46,18 +46,33 @@ def rhs_at(of: Products, unit: Unit) -> Pointer:
 
 
 @inlined
-def finish(unit: Unit, sums: Pointer, block: i64, last_block: i64) -> None:
-    """Call the epilogue, if there is one, for row blocks `block` to `last_block` of `unit`.
+def result_at(of: Products, unit: Unit, row: i64, step: i64) -> Pointer:
+    """Return where the sums of a row of a unit go in the result, whose rows are `step` apart."""
+    index = unit.batch * unit.part.out_batch + row * step + unit.column
+    return unit.env.result + index * of.bytes
 
-    Only the last piece of k calls it: before that, `sums` are not complete.
+
+@inlined
+def finish(of: Products, unit: Unit, sums: Pointer, block: i64, last_block: i64) -> None:
+    """Call the epilogue, or copy sums that wait, for row blocks `block` to `last_block` of `unit`.
+
+    Only the last piece of k does: before that, `sums` are not complete.
     """
     part = unit.part
     epilogue = unit.env.epilogue
-    if epilogue is not None and unit.start + part.k_block >= part.k:
-        row = first_row(part, block)
-        rows = first_row(part, last_block) - row
-        behind = part + sizeof(Part)
-        epilogue(behind, sums, unit.batch, row, rows, 1, unit.column, unit.columns)
+    if unit.start + part.k_block >= part.k:
+        if epilogue is not None:
+            row = first_row(part, block)
+            rows = first_row(part, last_block) - row
+            behind = part + sizeof(Part)
+            epilogue(behind, sums, unit.batch, row, rows, 1, unit.column, unit.columns)
+        elif part.copied_row != 0:
+            row = first_row(part, block)
+            target = result_at(of, unit, row, part.copied_row)
+            size = unit.columns * of.bytes
+            for number in range(0, first_row(part, last_block) - row):
+                source = sums + number * part.out_row * of.bytes
+                memcpy(target + number * part.copied_row * of.bytes, source, size)
 
 
 @Vectors[[Products, Unit, Block], None]
