@@ -374,8 +374,7 @@ class Adapter:
 
     def is_small(self) -> Condition:
         """Emit whether a matrix is so small that one thread is as fast as several."""
-        most = self.routine.one_thread
-        return self.f.ile(self.f.imul(self.size("m"), self.size("n")), most * most)
+        return self.f.ile(self.f.imin(self.size("m"), self.size("n")), self.routine.one_thread)
 
     def some_matrices(self, chunk: Index, chunks: Index) -> None:
         """Emit the work on one part of the batch; returns one of `STATUS`."""

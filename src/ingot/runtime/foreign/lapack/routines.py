@@ -49,11 +49,14 @@ class Routine:
         is_blas: whether the function is BLAS.
         is_own: whether Ingot has code of its own for it (`vectors`): OpenBLAS gives the smallest
             exchange of rows to several threads, and waits for them where CPUs are busy.
-        one_thread: matrices of up to this many rows and columns run in one thread, as OpenBLAS's
-            threads gain nothing: of 200x200 eigenvalues of Hermitian matrices take 2.62 ms in one
-            and 2.66 in two, singular values 4.63 and 4.91, QR 1.25 and 1.48 (400x400: 11.9 and
-            10.8, 22.6 and 20.7, 5.7 and 5.0). Where CPUs are busy they cost a hundredfold (the
-            Schur form of 200x200: 1.2 s). f32, scipy-openblas 0.3, 2 CPUs, least of 9.
+        one_thread: matrices of up to this many rows or columns run in one thread, as OpenBLAS's
+            threads gain nothing. On two CPUs its two threads took this many times as long as one:
+            QR of 500x100 4.6, 2000x600 1.46, 600x600 1.49, 800x800 1.26, 1200x1200 1.03; singular
+            values of 500x100 2.8, 2000x600 1.2, 600x600 1.02, 1200x1200 0.74; LU of 800x800 1.0,
+            1200x1200 0.85; Cholesky factors of 800x800 1.1, 1200x1200 0.92; eigenvalues of
+            Hermitian matrices 400x400 0.99, 600x600 0.9; triangular solves 300x300 0.8 (f32,
+            scipy-openblas 0.3, Sapphire Rapids, 2026-12-01). Where CPUs are busy they cost a
+            hundredfold (the Schur form of 200x200: 1.2 s).
     """
 
     name: str
@@ -74,24 +77,30 @@ class Routine:
     complex_workspace: str = ""
     is_blas: bool = False
     is_own: bool = False
-    one_thread: int = 200
+    one_thread: int = 400
 
+
+_OF_QR = 1000
+"""`one_thread` of routines that multiply by reflectors, most of them one by one."""
 
 ROUTINES = (
     Routine(
         "trsm", "x y", "y_out=y", matrix="y", is_blas=True,
-        arguments="@side @uplo @trans_x @diag =m =n one x ^x.rows y_out ^m",
+        arguments="@side @uplo @trans_x @diag =m =n one x ^x.rows y_out ^m", one_thread=200,
     ),
-    Routine("getrf", "x", "x_out=x ipiv info", "=m =n x_out ^m ipiv info"),
-    Routine("geqrf", "x", "x_out=x tau", "=m =n x_out ^m tau work lwork info"),
+    Routine("getrf", "x", "x_out=x ipiv info", "=m =n x_out ^m ipiv info", one_thread=800),
+    Routine(
+        "geqrf", "x", "x_out=x tau", "=m =n x_out ^m tau work lwork info", one_thread=_OF_QR,
+    ),
     Routine(
         "geqp3", "x jpvt", "x_out=x jpvt_out=jpvt tau",
         "=m =n x_out ^m jpvt_out tau work lwork info",
         complex_arguments="=m =n x_out ^m jpvt_out tau work lwork rwork[2*n] info",
+        one_thread=_OF_QR,
     ),
     Routine(
         "orgqr", "x tau", "x_out=x", complex_name="ungqr",
-        arguments="=m =n =tau.last x_out ^m tau work lwork info",
+        arguments="=m =n =tau.last x_out ^m tau work lwork info", one_thread=_OF_QR,
     ),
     Routine(
         "ormqr", "a tau c", "c_out=c", complex_name="unmqr", matrix="c",
@@ -99,8 +108,9 @@ ROUTINES = (
         complex_arguments=(
             "!left:LR !transpose:CN =m =n =tau.last a ^a.rows tau c_out ^m work lwork info"
         ),
+        one_thread=_OF_QR,
     ),
-    Routine("potrf", "x", "x_out=x info", "@uplo =m x_out ^m info"),
+    Routine("potrf", "x", "x_out=x info", "@uplo =m x_out ^m info", one_thread=1000),
     Routine(
         "gesdd", "x", "x_out=x s u vt info",
         "@mode =m =n x_out ^m s u ^m vt ^vt.rows work lwork iwork[8*k] info",
@@ -109,7 +119,7 @@ ROUTINES = (
             "rwork[max(5*k*k+7*k,2*max(m,n)*k+2*k*k+k)] iwork[8*k] info"
         ),
         unused={"u": "mode", "vt": "mode"}, refuses={"mode": "O"}, finite="x_out",
-        workspace="4*k*k+7*k+max(m,n)", complex_workspace="2*k*k+3*k+max(m,n)",
+        workspace="4*k*k+7*k+max(m,n)", complex_workspace="2*k*k+3*k+max(m,n)", one_thread=_OF_QR,
     ),
     Routine(
         "gesvd", "x", "x_out=x s u vt info",
@@ -118,6 +128,7 @@ ROUTINES = (
             "@mode @mode =m =n x_out ^m s u ^m vt ^vt.rows work lwork rwork[5*k] info"
         ),
         unused={"u": "mode", "vt": "mode"}, refuses={"mode": "O"}, finite="x_out",
+        one_thread=_OF_QR,
     ),
     Routine(
         "syevd", "x", "x_out=x w info", complex_name="heevd",
@@ -134,7 +145,7 @@ ROUTINES = (
         ),
         scratch="a:=x left=x right=x", complex_scratch="a:=x", finite="a",
         unused={"vl": "compute_left", "vr": "compute_right"},
-        unpack=(("left", "vl"), ("right", "vr")), one_thread=400,
+        unpack=(("left", "vl"), ("right", "vr")),
     ),
     Routine(
         "gees", "x", "x_out=x vs wr wi selected info",
@@ -143,7 +154,7 @@ ROUTINES = (
         complex_arguments=(
             "@mode @sort null =n x_out ^n selected w vs ^n work lwork rwork[n] null info"
         ),
-        unused={"vs": "mode"}, refuses={"sort": "S"}, one_thread=400,
+        unused={"vs": "mode"}, refuses={"sort": "S"},
     ),
     Routine("gehrd", "x", "x_out=x tau info", "=n #low #high x_out ^m tau work lwork info"),
     Routine(
