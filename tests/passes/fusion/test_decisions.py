@@ -106,6 +106,14 @@ start_index_map={0}, index_vector_dim=1, slice_sizes={1,2}
       s = f32[4] reduce(x, zero), dimensions={1}, to_apply=add
       sb = f32[4,100000] broadcast(s), dimensions={0}
       ROOT m = f32[4,100000] multiply(x, sb)""",
+    "another reduction needs it, and there are too few rows to share between threads": """
+      x = f32[40000] parameter(0)
+      zero = f32[] constant(0)
+      s = f32[] reduce(x, zero), dimensions={0}, to_apply=add
+      c = f32[] tanh(s)
+      sb = f32[40000] broadcast(c), dimensions={}
+      d = f32[40000] subtract(x, sb)
+      ROOT r = f32[] reduce(d, zero), dimensions={0}, to_apply=add""",
     "a kInput kernel holds no further contraction": """x = f32[8,4] parameter(0)
       w = f32[4,8] parameter(1)
       zero = f32[] constant(0)
