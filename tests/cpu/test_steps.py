@@ -6,6 +6,7 @@ import pytest
 
 import ingot
 from ingot.artifact.steps import Steps
+from ingot.evaluator import evaluate
 
 STRAIGHT = """
 HloModule straight, input_output_alias={ {1}: (0, {}, may-alias) }
@@ -112,3 +113,43 @@ def test_others_have_machine_code(text):
     executable = ingot.compile(ingot.parse_hlo(text))
     assert isinstance(executable.artifact.host, bytes)
     assert "_run" in executable.as_text("llvm")
+
+
+@pytest.mark.parametrize("size", [65536, 65537, 200003, "?n"])
+@pytest.mark.parametrize("is_loop", [False, True])
+def test_large_arrays_are_copied_in_chunks(size, is_loop, generator):
+    """An update of an argument that is not donated writes a copy of it."""
+    shape = f"f32[{size}]"
+    update = f"{shape} dynamic-update-slice(x, one, at)"
+    module = ingot.parse_hlo(f"""HloModule update
+    body {{
+      p = ({shape}, s32[]) parameter(0)
+      x = {shape} get-tuple-element(p), index=0
+      at = s32[] get-tuple-element(p), index=1
+      one = f32[1] constant({{7}})
+      y = {update}
+      step = s32[] constant(65000)
+      next = s32[] add(at, step)
+      ROOT r = ({shape}, s32[]) tuple(y, next)
+    }}
+    condition {{
+      p = ({shape}, s32[]) parameter(0)
+      at = s32[] get-tuple-element(p), index=1
+      most = s32[] constant(140000)
+      ROOT c = pred[] compare(at, most), direction=LT
+    }}
+    ENTRY main {{
+      x = {shape} parameter(0)
+      at = s32[] parameter(1)
+      one = f32[1] constant({{7}})
+      start = ({shape}, s32[]) tuple(x, at)
+      loop = ({shape}, s32[]) while(start), condition=condition, body=body
+      looped = {shape} get-tuple-element(loop), index=0
+      once = {update}
+      ROOT r = {shape} copy({"looped" if is_loop else "once"})
+    }}""")
+    program = ingot.compile(module)
+    x = generator.standard_normal(200003 if size == "?n" else size, np.float32)
+    kept = x.copy()
+    np.testing.assert_array_equal(program(x, np.int32(3)), evaluate(module, [x, np.int32(3)]))
+    np.testing.assert_array_equal(x, kept)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from ingot.artifact.abi import runtime_offset
+from ingot.artifact.abi import SLOT_BYTES, runtime_offset
+from ingot.artifact.steps import COPIED_BYTES
 from ingot.cpu.calls import KernelCalls
 from ingot.cpu.emit.kernel_abi import EmittedKernel
 from ingot.cpu.kernels import KernelSet
@@ -40,7 +41,8 @@ class CpuHostProgram(HostProgram):
         self._parallel = f.load(lt.PTR, f.gep(self.runtime, runtime_offset("parallel")), 8)
         emitted = [kernel.emitted for kernel in kernels.compiled.values()]
         emitted += [loop.emitted for loop in kernels.loops.loops.values()]
-        self._slots = max((kernel.slots for kernel in emitted), default=1) or 1
+        self._slots = max((kernel.slots for kernel in emitted), default=0)
+        self._slots = max(self._slots, _COPY_SLOTS)
         self._env = f.alloca(lt.I64, self._slots, 64)
 
     def part(self, function: Computation) -> CpuHostProgram:
@@ -99,6 +101,18 @@ class CpuHostProgram(HostProgram):
         types = [lt.PTR, lt.PTR, lt.PTR, lt.I64]
         f.call_indirect(self._parallel, lt.VOID, types, arguments)
 
+    def copy(self, target: Value, source: Value, size: IndexValue) -> None:
+        """Emit the copy of `size` bytes; many are shared between the threads of the pool."""
+        f = self.f
+
+        def share() -> None:
+            for number, value in enumerate((target, source, f.as_value(size))):
+                f.store(value, f.gep(self._env, number * SLOT_BYTES), 8)
+            function = self.builder.helper("copy_chunk", _copy_chunk)
+            self._phase(function, f.iceildiv(size, COPIED_BYTES))
+
+        f.if_(f.ile(size, COPIED_BYTES), lambda: f.memcpy(target, source, size), share)
+
     def rounds(self, instruction: Instruction) -> None:
         """Emit the rounds of a `while`: the call of its function if it has one."""
         known = self.kernels.loops.loops.get(instruction)
@@ -106,6 +120,25 @@ class CpuHostProgram(HostProgram):
             super().rounds(instruction)
         else:
             self._call_kernel(known.emitted, [self.slice_address(found) for found in known.slices])
+
+
+_COPY_SLOTS = 3
+"""Slots of the env of a copy: target, source, bytes."""
+
+
+def _copy_chunk(module: ModuleBuilder) -> FunctionRef:
+    """Define the function that copies a chunk of a large array."""
+    params = (("env", lt.PTR), ("chunk", lt.I64))
+    f = module.function("copy_chunk", lt.VOID, params, linkage="internal")
+    env, chunk = f.params
+    types = (lt.PTR, lt.PTR, lt.I64)
+    slots = [f.load(of, f.gep(env, n * SLOT_BYTES), 8) for n, of in enumerate(types)]
+    target, source, size = slots
+    first = f.imul(chunk, COPIED_BYTES)
+    count = f.imin(f.isub(size, first), COPIED_BYTES)
+    f.memcpy(f.gep(target, first), f.gep(source, first), count)
+    f.ret()
+    return f.reference
 
 
 def _elements(shape: Shape) -> int | Dim:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from ingot.artifact.steps import (
     CONSTANTS,
+    COPIED_BYTES,
     COPY,
     FIRST_INPUT,
     NUMBER,
@@ -26,7 +27,7 @@ from ingot.cpu.code import RegisterLoop
 from ingot.cpu.emit.kernel_abi import CodeSlot, EmittedKernel, RuntimeSlot
 from ingot.cpu.emit.kernel_abi import Slot as KernelSlot
 from ingot.cpu.kernels import KernelSet
-from ingot.hlo.dim import Dim
+from ingot.hlo.dim import Dim, ceil_div
 from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import RegionKind, Trait, ops_with
 from ingot.host.placed import PlacedModule
@@ -127,7 +128,8 @@ class _Maker:
 
 
 def _copy(target: Slot, source: Slot, size: int) -> Step:
-    return Step((target, source, Slot(NUMBER, size)), ((COPY, 1),))
+    chunks = ceil_div(size, COPIED_BYTES)
+    return Step((target, source, Slot(NUMBER, size)), ((COPY, chunks),) if chunks else ())
 
 
 def _kernel_slot(held: KernelSlot) -> Slot:

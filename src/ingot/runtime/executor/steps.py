@@ -14,6 +14,7 @@ from __future__ import annotations
 from ingot.artifact.abi import CANCELLED
 from ingot.artifact.steps import (
     CONSTANTS,
+    COPIED_BYTES,
     COPY,
     FIRST_INPUT,
     NO_SITE,
@@ -85,9 +86,10 @@ def steps_sizes(in_dims: Dims, sizes: Array[i64], table: Table) -> i32:
 
 @exported(COPY)
 def steps_copy(env: Copy, chunk: i64) -> None:
-    """Copy: a kernel."""
+    """Copy a chunk: a kernel."""
     if env.to != env.source:
-        memcpy(env.to, env.source, env.size)
+        first = chunk * COPIED_BYTES
+        memcpy(env.to + first, env.source + first, min(COPIED_BYTES, env.size - first))
 
 
 @cold
