@@ -305,21 +305,20 @@ SELECTS = (
 def select_greater(
     c: Instruction, x: Instruction, y: Instruction, build: RuleBuilder
 ) -> Instruction | None:
-    """select(x > y, x, y) => max(x, y), and min for <, on integers"""
-    return _extremum(c.attributes.direction, x, y, build)
+    """select(x > y, x, y) => max(x, y), min for <, x for !=, y for ==, on integers"""
+    return _chosen(c.attributes.direction, x, y, build)
 
 
 @rule(m.select(m.compare(x, y, name="c"), y, x, where=is_integer))
 def select_lesser(
     c: Instruction, x: Instruction, y: Instruction, build: RuleBuilder
 ) -> Instruction | None:
-    """select(x > y, y, x) => min(x, y), and max for <, on integers"""
-    return _extremum(SWAPPED[c.attributes.direction], x, y, build)
+    """select(x > y, y, x) => min(x, y), max for <, y for !=, x for ==, on integers"""
+    return _chosen(SWAPPED[c.attributes.direction], y, x, build)
 
 
-def _extremum(
-    direction: str, x: Instruction, y: Instruction, build: RuleBuilder
-) -> Instruction | None:
+def _chosen(direction: str, x: Instruction, y: Instruction, build: RuleBuilder) -> Instruction:
+    """Return select(compare(x, y), x, y)."""
     if direction in ("EQ", "NE"):
-        return None
+        return x if direction == "NE" else y
     return build.maximum(x, y) if direction in ("GT", "GE") else build.minimum(x, y)
