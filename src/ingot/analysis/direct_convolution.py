@@ -315,12 +315,20 @@ def parts_of(sizes: Sizes) -> Iterator[Part]:
         yield from _lines_of(part)
 
 
+def is_one_row(*extents: tuple[int, ...]) -> bool:
+    """Whether each of some arrays extends along its last dimension alone."""
+    return all(size == 1 for each in extents for size in each[:-1])
+
+
 def _lines_of(part: Part) -> Iterator[Part]:
     """Yield a part; two parts if it is one long row: lines of it, and the results left over."""
     sizes = part.sizes
     results = sizes.results[-1]
-    is_row = math.prod((*sizes.sizes[:-1], *sizes.results[:-1])) == 1
-    if not is_row or sizes.is_depthwise or results < 2 * LINE_RESULTS.start:
+    if (
+        not is_one_row(sizes.sizes, sizes.results)
+        or sizes.is_depthwise
+        or results < 2 * LINE_RESULTS.start
+    ):
         yield part
         return
     line = max(LINE_RESULTS, key=lambda line: (results % line == 0, results % line, line))

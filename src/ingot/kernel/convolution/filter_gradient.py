@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 
-from ingot.analysis.direct_convolution import MAX_WASTE, MIN_FEATURES
+from ingot.analysis.direct_convolution import MAX_WASTE, MIN_FEATURES, is_one_row
 from ingot.analysis.filter_gradient import has_enough_channels
 from ingot.analysis.library import VECTORS
 from ingot.hlo.dim import ceil_div, round_up
@@ -72,8 +72,8 @@ class FilterGradientNumbers(ImageNumbers, is_constant=True):
     leads from tap to tap. A plane of the gradient has `positions`; where its lines divide one long
     row, the image's pixels are `line_pixels` from line to line, and the last line may be shorter. A
     group of lines is `unit_lines` of each of `unit_images` images, a unit has `unit_blocks` blocks
-    of channels. Of all `channels` and `features`, `group_channels` and
-    `group_features` are those of a group, which has `panels` panels.
+    of channels. Of all `channels` and `features`, `group_channels` and `group_features` are those
+    of a group, which has `panels` panels.
     """
 
     images: i64
@@ -265,7 +265,7 @@ def _image(given: PlainConvolution, cell: int) -> _Image:
     sizes, taps = ones + given.sizes, ones + given.results
     planes, rows, last = window
     positions, line_pixels = rows.size * last.size, 0
-    if last.size > GROUP and math.prod((*sizes[:-1], *taps[:-1], *gradient[:-1])) == 1:
+    if last.size > GROUP and is_one_row(sizes, taps, gradient):
         line = ceil_div(last.size, ceil_div(last.size, GROUP))
         gradient = (1, ceil_div(last.size, line), line)
         window = (planes, replace(rows, window_dilation=0), last)
