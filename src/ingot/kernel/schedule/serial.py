@@ -22,19 +22,6 @@ LEAST_STAGED, MOST_STAGED = 8, 32
 STAGED_ROWS = 32
 """Rows whose indices are computed together."""
 
-UNROLL = 8
-"""Updates of single elements per round of a loop without branches."""
-
-UNROLL_ROWS = 4
-"""Updates of rows."""
-
-UNROLL_HELD = 4
-"""Unrolled updates of held elements, which branch and depend on each other."""
-
-MOSTLY = 3, 4
-"""Share of a block's indices that must equal the one before for elements to be held in registers: a
-mispredicted branch costs as much as a few round trips through memory."""
-
 
 def lanes_may_meet(kernel: LoopKernel, axis: Axis) -> bool:
     """Whether two lanes may combine into one element, where one of both would be lost."""
@@ -80,8 +67,7 @@ def staged_updates(
     store = _only_store(kernel)
     assert store is not None, "a staged kernel has one store"
     bits = bits_of_index(store.index, kernel.buffers[store.buffer], kernel.grid)
-    unroll = UNROLL if row is None else UNROLL_ROWS
-    return StagedUpdates(count, row, recomputes, bits, unroll, UNROLL_HELD, MOSTLY)
+    return StagedUpdates(count, row, recomputes, bits)
 
 
 def _only_store(kernel: LoopKernel) -> Store | None:
