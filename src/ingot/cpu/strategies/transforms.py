@@ -21,6 +21,7 @@ from ingot.cpu.strategies.request import Request
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, ceil_div, round_up
 from ingot.hlo.dtype import C64
+from ingot.kernel.driver_parameters import SCRATCH_CHUNKS, Chunks
 from ingot.kernel.fft.build import (
     FOLD_BLOCK,
     Area,
@@ -53,9 +54,6 @@ from ingot.support.lazy import function_at_home
 from ingot.support.records import record, replace
 
 _emit_step = function_at_home("ingot.cpu.emit.fft.steps", "emit_step")
-
-MAX_CHUNKS = 16
-"""Chunks of a stage at most: each has tiles of its own."""
 
 CHUNK_WORK = 60_000
 """Floating-point operations of a chunk at least: some ten microseconds."""
@@ -272,20 +270,18 @@ class _Maker:
         made = [_Made.of(stage, self.widest, self.scalar.bytes) for stage in stages]
         units = stages[0].outer if by_sequence else stages[0].outer * made[0].blocks
         work = sum(one.sequence_work for one in made) if by_sequence else made[0].block_work
-        least = ceil_div(CHUNK_WORK, work)
-        grain = dim.maximum(ceil_div(units, MAX_CHUNKS), least)
-        chunks = ceil_div(units, grain)
+        shared = Chunks.of(units, SCRATCH_CHUNKS, ceil_div(CHUNK_WORK, work))
         longest = max(one.elements for one in made) * 2 * self.scalar.bytes if by_sequence else 0
         tiles = 2 * max(one.tile_bytes for one in made)
         memory = _ChunkMemory(tiles, round_up(longest, LINE_BYTES))
         values: Mapping[str, Slot] = {
-            **{"total": units, "grain": grain, "round": 1 if by_sequence else grain},
+            **{"total": units, "grain": shared.grain, "round": 1 if by_sequence else shared.grain},
             **{"tiles": self.tiles, "tile_bytes": memory.bytes, "stages": len(stages)},
         }
         slots: list[Slot] = [values[name] for name in drivers.Phase.c_layout.names]
         for one in made:
             slots.extend(self._stage(one, memory))
-        return Phase(drivers.stage_symbol(number), chunks), slots, memory.bytes
+        return Phase(drivers.stage_symbol(number), shared.count), slots, memory.bytes
 
     def _stage(self, made: _Made, memory: _ChunkMemory) -> list[Slot]:
         """Return a stage's slots, those of its steps behind."""

@@ -31,14 +31,13 @@ from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.convolution.direct_parts import (
     MAX_ALL_CHUNKS,
-    MAX_CHUNKS,
     DirectNumbers,
     RegisterBlock,
     plan_part,
     tap_rows,
 )
 from ingot.kernel.convolution.plain import driven_element, joined_groups
-from ingot.kernel.driver_parameters import Chunks, DriverParameters
+from ingot.kernel.driver_parameters import SCRATCH_CHUNKS, Chunks, DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel
 from ingot.kernel.product.product import NO_DRIVER
 from ingot.llvm.machine_model import Vectors
@@ -140,7 +139,7 @@ def _group_panel(sizes: Sizes, lanes: int) -> tuple[int, int] | None:
 
 def _plan(sizes: Sizes, element: DType, block: RegisterBlock) -> Direct:
     parts = tuple(parts_of(sizes))
-    max_chunks = min(MAX_CHUNKS, ceil_div(MAX_ALL_CHUNKS, max(1, len(parts))))
+    max_chunks = min(SCRATCH_CHUNKS, ceil_div(MAX_ALL_CHUNKS, max(1, len(parts))))
     found = [plan_part(part, block) for part in parts]
     n_block = min(plan["n_block"] for plan in found)
     if any(plan["n_block"] != n_block for plan in found):

@@ -16,6 +16,7 @@ from ingot.analysis.direct_convolution import MIN_LINE, Part, Sizes
 from ingot.hlo.dim import ceil_div
 from ingot.kernel.contraction.register_block import block_cycles
 from ingot.kernel.convolution.image_numbers import ImageNumbers
+from ingot.kernel.driver_parameters import SCRATCH_CHUNKS
 from ingot.llvm.machine_model import L1_STRIDE, L2_BYTES, LINE_BYTES, Vectors
 from ingot.native.types import i64
 from ingot.support.records import record
@@ -46,8 +47,11 @@ Memory delivers short runs slowly: against those 56x56x128 took 0.76 of the time
 112x112x96 by 2 0.55, 60x60x200 0.9, 5x5 of 56x56x128 0.88; 28x28x256, which the cache keeps, 1.1;
 for AVX2 they took 0.69, 0.74, 1.0, 1.1 and 0.9 (Sapphire Rapids, one thread, 2026-11-29)."""
 
-FEW_UNITS, MAX_CHUNKS, MAX_ALL_CHUNKS = 8, 16, 32
-"""Units of a part from which on they are large; chunks of a part, and of all parts, at most."""
+FEW_UNITS = 8
+"""Units of a part from which on they are large."""
+
+MAX_ALL_CHUNKS = 2 * SCRATCH_CHUNKS
+"""Chunks of all parts at most."""
 
 
 class DirectNumbers(ImageNumbers, is_constant=True):
@@ -190,7 +194,7 @@ def plan_part(part: Part, block: RegisterBlock, n_block: int | None = None) -> d
         "blocks": ceil_div(sizes.unit_features, n_block),
         "is_packed": int(outer > sizes.unit_groups or not part.is_all),
         "panels": panels,
-        "panel_grain": -(-panels * sizes.unit_groups // MAX_CHUNKS),
+        "panel_grain": -(-panels * sizes.unit_groups // SCRATCH_CHUNKS),
         "column_step": sizes.column_step,
         "line_pixels": sizes.line_pixels,
     }

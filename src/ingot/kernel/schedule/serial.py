@@ -17,10 +17,8 @@ from ingot.kernel.ir import Axis, LoopKernel, Store
 from ingot.kernel.schedule.loop_schedule import StagedUpdates
 
 LEAST_STAGED, MOST_STAGED = 8, 32
-"""Updates that are computed together: enough for vectors to gain, few enough for the stack."""
-
-STAGED_ROWS = 32
-"""Rows whose indices are computed together."""
+"""Updates that are computed together, of elements or rows: enough for vectors to gain, few enough
+for the stack."""
 
 
 def lanes_may_meet(kernel: LoopKernel, axis: Axis) -> bool:
@@ -46,11 +44,11 @@ def staged_rows(kernel: LoopKernel, axis: Axis, lanes: int) -> int:
     if not kernel.serial or store is None or not is_vector or len(kernel.grid) < 2:
         return 0
     *_, rows, last = kernel.grid
-    is_short = isinstance(rows.extent, int) and rows.extent < STAGED_ROWS
+    is_short = isinstance(rows.extent, int) and rows.extent < MOST_STAGED
     where = (*store.values, *(() if store.mask is None else (store.mask,)))
     varies = any(axis.name in item.axes for item in where)
     is_dense = last is axis and not varies and coefficient(store.index, axis.name) == 1
-    return STAGED_ROWS if is_dense and not is_short else 0
+    return MOST_STAGED if is_dense and not is_short else 0
 
 
 def staged_updates(
