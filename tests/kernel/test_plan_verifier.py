@@ -22,7 +22,8 @@ from ingot.llvm.machine_model import Vectors
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import replace
 
-TARGETS = (Vectors(512, 32), Vectors(256, 16), Vectors(128, 16))
+TILES = Vectors(512, 32, has_bf16_pairs=True, has_bf16_tiles=True)
+TARGETS = (Vectors(512, 32), Vectors(256, 16), Vectors(128, 16), TILES)
 EXTENTS = (1, 3, 17, 64, 1000, "?n")
 
 
@@ -48,7 +49,7 @@ def _broken(kernel: ContractionKernel | AttentionKernel, plan: object) -> str:
     return ""
 
 
-@pytest.mark.parametrize("vectors", TARGETS, ids=lambda vectors: str(vectors.bits))
+@pytest.mark.parametrize("vectors", TARGETS, ids=["512", "256", "128", "tiles"])
 @pytest.mark.parametrize("name", ["f32", "f64", "s32"])
 def test_plans_that_are_made_are_legal(vectors: Vectors, name: str) -> None:
     for m, n, k in itertools.product(EXTENTS, EXTENTS, (1, 100, 3000, "?k")):
@@ -116,3 +117,23 @@ def test_changed_plans_are_refused(changes: dict[str, object], broken: str) -> N
 def test_changed_plans_of_attention_are_refused(changes: dict[str, object], broken: str) -> None:
     kernel, plan = _attention(TARGETS[0])
     assert broken in _broken(kernel, replace(plan, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "broken"),
+    [
+        ({}, ""),
+        ({"keys": 24}, "tiles: not whole blocks of them"),
+        ({"width": 24}, "tiles: not whole blocks of them"),
+        ({"depth": 12}, "tiles: not whole blocks of them"),
+        ({"reads_keys": True}, "tiles: an operand is not packed"),
+        ({"reads_values": True}, "tiles: an operand is not packed"),
+        ({"depth": 0}, "packed: a row is too short"),
+    ],
+)
+def test_changed_plans_of_tiles_are_refused(changes: dict[str, object], broken: str) -> None:
+    kernel, plan = _attention(TILES)
+    assert plan.has_tiles
+    found = _broken(kernel, replace(plan, **changes))
+    assert broken in found
+    assert bool(found) == bool(broken)

@@ -113,7 +113,7 @@ def test_illegal_schedules_are_refused(name: str, changes: dict[str, object], br
         ("split_reduction", {"runs": 0}, "no runs"),
         ("staged_updates", {"index_bits": 16}, "no integers for their indices"),
         ("staged_updates", {"count": 0}, "no updates"),
-        ("staged_updates", {"unroll": 3}, "updates are not whole rounds of a loop"),
+        ("staged_updates", {"count": 12}, "updates are not whole rounds of a loop"),
         ("gathered_rows", {"ahead": GathersAhead(32, ((),))}, "nothing is gathered"),
         ("joined_rows", {"axis": Axis("@9", 1000)}, "@9 is no axis of the grid"),
         ("transposed_rows", {"width": 4}, "a row is longer than what is read of it"),
@@ -137,7 +137,7 @@ def test_illegal_numbers_of_strategies_are_refused(
     ("strategy", "broken"),
     [
         (SplitReduction(1, 1), "it is not one reduction"),
-        (StagedUpdates(1, None, False, 32, 1, 1, (1, 2)), "updates are not made in order"),
+        (StagedUpdates(1, None, False, 32), "updates are not made in order"),
         (JoinedRows(Axis("@0", 4)), "lanes run along an axis of the grid"),
         (GatheredRows(), "there are no rows along the last axis"),
         (RowNest((), (), 0), "there are no rows around"),
@@ -159,7 +159,5 @@ def test_a_strategy_is_refused_where_its_loops_are_not(strategy: object, broken:
 
 
 def test_fields_that_say_nothing_are_left_out() -> None:
-    text = fields_text("staged updates", StagedUpdates(32, None, True, 64, 4, 2, (3, 4)))
-    assert text == (
-        "staged updates count=32 recomputes index_bits=64 unroll=4 unroll_held=2 mostly=[3, 4]"
-    )
+    text = fields_text("staged updates", StagedUpdates(32, None, True, 64))
+    assert text == "staged updates count=32 recomputes index_bits=64"

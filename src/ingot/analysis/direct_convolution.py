@@ -89,59 +89,64 @@ class ConvolutionSizes:
         return self.groups == self.channels == self.features > 1
 
     @property
+    def group_channels(self) -> int:
+        """Input features of a group."""
+        return self.channels // self.groups
+
+    @property
+    def group_features(self) -> int:
+        """Output features of a group."""
+        return self.features // self.groups
+
+    @property
     def images(self) -> int:
         """Images of the batch, or what a symbolic one is taken for."""
         return self.batch if isinstance(self.batch, int) else ASSUMED_BATCH
 
 
 @record
-class Sizes:
-    """A convolution in three dimensions.
+class Sizes(ConvolutionSizes):
+    """A convolution in three dimensions, as the driver runs it.
 
     Attributes:
-        batch, images, sizes, results, window, channels, features, groups: see
-            `ConvolutionSizes`.
-        group_channels, group_features: channels and features of a group.
-        is_depthwise: whether each feature is a sum over its own channel alone.
-        column_step: the step in the input from feature to feature, 0 where there is none.
+        are_joined: whether groups are side by side: units have the features of several, each of
+            which reads its own channels. Those of a depthwise convolution always are.
         line_pixels: where lines divide a row of results, the input's positions from line to line;
             else 0.
     """
 
-    batch: int | Dim
-    images: int
-    sizes: tuple[int, ...]
-    results: tuple[int, ...]
-    window: tuple[WindowDimension, ...]
-    channels: int
-    features: int
-    group_channels: int
-    group_features: int
-    groups: int
-    is_depthwise: bool
-    column_step: int
+    are_joined: bool = False
     line_pixels: int = 0
 
     @staticmethod
     def of(given: ConvolutionSizes) -> Sizes:
         """Return the three-dimensional sizes of a convolution."""
         ones = (1,) * (DIMENSIONS - len(given.window))
-        is_depthwise = given.is_depthwise
-        groups = 1 if is_depthwise else given.groups
         return Sizes(
             given.batch,
-            given.images,
             ones + given.sizes,
             ones + given.results,
-            tuple(WindowDimension(1) for _ in ones) + given.window,
             given.channels,
             given.features,
-            given.channels // given.groups,
-            given.features // groups,
-            groups,
-            is_depthwise,
-            int(is_depthwise),
+            given.groups,
+            tuple(WindowDimension(1) for _ in ones) + given.window,
+            given.is_depthwise,
         )
+
+    @property
+    def unit_groups(self) -> int:
+        """Groups whose features are in units of their own."""
+        return 1 if self.are_joined else self.groups
+
+    @property
+    def unit_features(self) -> int:
+        """Features that units divide: of a group, or of all groups side by side."""
+        return self.features // self.unit_groups
+
+    @property
+    def column_step(self) -> int:
+        """The step in the input from feature to feature, 0 where there is none."""
+        return int(self.are_joined)
 
     @property
     def is_padded(self) -> bool:
@@ -161,7 +166,7 @@ class Sizes:
     @property
     def copied(self) -> int:
         """Channels of a copied pixel."""
-        return self.channels if self.groups == 1 else self.group_channels
+        return self.channels if self.unit_groups == 1 else self.group_channels
 
     def has_gaps(self, cell: int) -> bool:
         """Whether copied pixels need gaps, or all would share a set of the L1 cache."""
@@ -185,7 +190,7 @@ class Sizes:
 
     def panel(self, lanes: int) -> tuple[int, int]:
         """Return the vectors of a panel of features and their lanes; few features get fewer."""
-        if self.groups > 1 or self.is_depthwise or not MIN_FEATURES <= self.features <= lanes:
+        if self.unit_groups > 1 or self.is_depthwise or not MIN_FEATURES <= self.features <= lanes:
             return VECTORS, lanes
         while lanes // 2 >= self.features:
             lanes //= 2
@@ -196,10 +201,10 @@ class Sizes:
         columns, lanes = panel[0] * panel[1], panel[1]
         if self.is_depthwise:
             return 2 * self.features >= columns
-        if self.groups == 1 and columns // 2 < self.features <= columns:
+        if self.unit_groups == 1 and columns // 2 < self.features <= columns:
             return True
         # The last panel has no more vectors than it needs.
-        return round_up(self.group_features, lanes) <= MAX_WASTE * self.group_features
+        return round_up(self.unit_features, lanes) <= MAX_WASTE * self.unit_features
 
     def refusal(self, panel: tuple[int, int], cell: int) -> str:
         """Return why the driver would be slow; empty if it would not.
@@ -209,7 +214,7 @@ class Sizes:
             cell: bytes of an element.
         """
         if not self.fills(panel):
-            return f"{self.group_features} features fill vectors of {panel[1]} lanes badly"
+            return f"{self.unit_features} features fill vectors of {panel[1]} lanes badly"
         if (
             self.is_depthwise
             and self.features % (OWN_VECTORS * panel[1]) == 0
@@ -272,7 +277,7 @@ class Part:
     @property
     def outer(self) -> int:
         """Units of an image, if each had all lines and features of a group."""
-        return self.sizes.results[0] * self.sizes.groups
+        return self.sizes.results[0] * self.sizes.unit_groups
 
 
 def _rows(sizes: tuple[int, ...], inner: int) -> tuple[int, ...]:
@@ -315,12 +320,20 @@ def parts_of(sizes: Sizes) -> Iterator[Part]:
         yield from _lines_of(part)
 
 
+def is_one_row(*extents: tuple[int, ...]) -> bool:
+    """Whether each of some arrays extends along its last dimension alone."""
+    return all(size == 1 for each in extents for size in each[:-1])
+
+
 def _lines_of(part: Part) -> Iterator[Part]:
     """Yield a part; two parts if it is one long row: lines of it, and the results left over."""
     sizes = part.sizes
     results = sizes.results[-1]
-    is_row = math.prod((*sizes.sizes[:-1], *sizes.results[:-1])) == 1
-    if not is_row or sizes.is_depthwise or results < 2 * LINE_RESULTS.start:
+    if (
+        not is_one_row(sizes.sizes, sizes.results)
+        or sizes.is_depthwise
+        or results < 2 * LINE_RESULTS.start
+    ):
         yield part
         return
     line = max(LINE_RESULTS, key=lambda line: (results % line == 0, results % line, line))

@@ -140,6 +140,21 @@ class Builder:
         shape = operand.shape.with_dims(tuple(dims))
         return self.emit("broadcast", operand, shape=shape, dimensions=dimensions)
 
+    def broadcast_in_order(
+        self, operand: Instruction, dims: tuple[int | Dim, ...], dimensions: tuple[int, ...]
+    ) -> Instruction:
+        """Return a broadcast to `dims`, of a transpose where `dimensions` do not ascend.
+
+        Args:
+            operand: what is broadcast.
+            dims: the result's.
+            dimensions: the result's dimension of each dimension of the operand, in any order.
+        """
+        order = tuple(sorted(range(len(dimensions)), key=dimensions.__getitem__))
+        if order != tuple(range(len(order))):
+            operand = self.transpose(operand, dimensions=order)
+        return self.broadcast_to(operand, dims, tuple(sorted(dimensions)))
+
     def entry_of(self, table: Instruction, index: Instruction) -> Instruction:
         """Return the element at `index` of a vector, as a scalar."""
         return self.reshape_to(

@@ -51,6 +51,10 @@ class RowBlocks(Struct, is_constant=True):
     row_blocks: i64
 
 
+SCRATCH_CHUNKS = 16
+"""Chunks at most where each has scratch of its own, larger than a row: enough for all threads."""
+
+
 @record
 class Chunks:
     """Units that are shared out to chunks, each of which has scratch of its own.
@@ -66,8 +70,8 @@ class Chunks:
     room: int
 
     @staticmethod
-    def of(units: int | Dim, most: int) -> Chunks:
-        """Share `units` out to at most `most` chunks."""
-        grain = maximum(ceil_div(units, most), 1)
+    def of(units: int | Dim, most: int, least: int | Dim = 1) -> Chunks:
+        """Share `units` out to at most `most` chunks, of at least `least` units each."""
+        grain = maximum(ceil_div(units, most), least)
         count = ceil_div(units, grain)
         return Chunks(grain, count, count if isinstance(count, int) else most)

@@ -87,26 +87,19 @@ def _kernels() -> Iterator[
 def _sums() -> Iterator[LoopKernel]:
     """Yield folds of sums of a few long f32 arrays to one number."""
     for inputs, opcode in product(range(1, MAX_INPUTS + 1), FOLDS):
-        yield collapse(build_loop_kernel(_fold_of_sum(inputs, opcode)))
+        yield collapse(build_loop_kernel(_reduction(opcode, (1 << 24,), (0,), inputs)))
 
 
-def _fold_of_sum(inputs: int, opcode: str) -> Computation:
-    """Return a reduction to one number of the sum of some long arrays."""
+def _reduction(
+    opcode: str, shape: tuple[int, ...], dims: tuple[int, ...], inputs: int = 1
+) -> Computation:
+    """Return a reduction of some dimensions of an array, or of the sum of some arrays."""
     build = Builder(opcode)
-    arrays = [build.parameter(n, Shape.array(F32, (1 << 24,))) for n in range(inputs)]
+    arrays = [build.parameter(n, Shape.array(F32, shape)) for n in range(inputs)]
     start = build.constant(FOLDS[opcode], F32)
     folder = scalar_computation(opcode, F32)
     total = reduce(build.add, arrays)
-    return build.build(build.reduce(total, start, dimensions=(0,), to_apply=folder))
-
-
-def _reduction(opcode: str, shape: tuple[int, ...], dims: tuple[int, ...]) -> Computation:
-    """Return a reduction of some dimensions."""
-    build = Builder(opcode)
-    array = build.parameter(0, Shape.array(F32, shape))
-    start = build.constant(FOLDS[opcode], F32)
-    folder = scalar_computation(opcode, F32)
-    return build.build(build.reduce(array, start, dimensions=dims, to_apply=folder))
+    return build.build(build.reduce(total, start, dimensions=dims, to_apply=folder))
 
 
 def _argminmax(direction: str, dim: int) -> Computation:

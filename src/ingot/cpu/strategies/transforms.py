@@ -21,6 +21,7 @@ from ingot.cpu.strategies.request import Request
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, ceil_div, round_up
 from ingot.hlo.dtype import C64
+from ingot.kernel.driver_parameters import SCRATCH_CHUNKS, Chunks
 from ingot.kernel.fft.build import (
     FOLD_BLOCK,
     Area,
@@ -53,9 +54,6 @@ from ingot.support.lazy import function_at_home
 from ingot.support.records import record, replace
 
 _emit_step = function_at_home("ingot.cpu.emit.fft.steps", "emit_step")
-
-MAX_CHUNKS = 16
-"""Chunks of a stage at most: each has tiles of its own."""
 
 CHUNK_WORK = 60_000
 """Floating-point operations of a chunk at least: some ten microseconds."""
@@ -189,6 +187,28 @@ class _Made:
         return self.block_work * self.blocks
 
 
+@record
+class _ChunkMemory:
+    """The memory of a chunk: two tiles, then two sequences if stages follow each other there.
+
+    Attributes:
+        tiles: bytes of both tiles.
+        sequence: bytes of a sequence; 0: a stage goes through blocks of the kernel's own areas.
+    """
+
+    tiles: int
+    sequence: int
+
+    @property
+    def bytes(self) -> int:
+        """All bytes."""
+        return self.tiles + 2 * self.sequence
+
+    def offset(self, area: Area) -> int:
+        """Return where one of the two sequences begins."""
+        return self.tiles + self.sequence * (area == "chunk second")
+
+
 class _Maker:
     """Makes one kernel: collects the slots, tables and parts of its stages."""
 
@@ -241,32 +261,31 @@ class _Maker:
     def _stages(
         self, stages: Sequence[Stage | FoldStage], number: int
     ) -> tuple[Phase, list[Slot], int]:
-        """Return the phase of stages, its slots, and the bytes of a chunk's memory."""
+        """Return the phase of stages, its slots, and the bytes of a chunk's memory.
+
+        A unit is a block of a single stage, or a sequence that goes through all stages.
+        """
         self._need(_stages(self.target))
-        # One stage goes through its blocks; of several each sequence goes through all.
-        is_alone = len(stages) > 1
+        by_sequence = len(stages) > 1
         made = [_Made.of(stage, self.widest, self.scalar.bytes) for stage in stages]
-        units = stages[0].outer if is_alone else stages[0].outer * made[0].blocks
-        work = sum(one.sequence_work for one in made) if is_alone else made[0].block_work
-        least = ceil_div(CHUNK_WORK, work)
-        grain = dim.maximum(ceil_div(units, MAX_CHUNKS), least)
-        chunks = ceil_div(units, grain)
-        self.own = 2 * max(one.tile_bytes for one in made)
-        longest = max(one.elements for one in made) * 2 * self.scalar.bytes if is_alone else 0
-        self.own_sequence = round_up(longest, LINE_BYTES)
-        chunk_bytes = self.own + 2 * self.own_sequence
+        units = stages[0].outer if by_sequence else stages[0].outer * made[0].blocks
+        work = sum(one.sequence_work for one in made) if by_sequence else made[0].block_work
+        shared = Chunks.of(units, SCRATCH_CHUNKS, ceil_div(CHUNK_WORK, work))
+        longest = max(one.elements for one in made) * 2 * self.scalar.bytes if by_sequence else 0
+        tiles = 2 * max(one.tile_bytes for one in made)
+        memory = _ChunkMemory(tiles, round_up(longest, LINE_BYTES))
         values: Mapping[str, Slot] = {
-            **{"total": units, "grain": grain, "round": 1 if is_alone else grain},
-            **{"tiles": self.tiles, "tile_bytes": chunk_bytes, "stages": len(stages)},
+            **{"total": units, "grain": shared.grain, "round": 1 if by_sequence else shared.grain},
+            **{"tiles": self.tiles, "tile_bytes": memory.bytes, "stages": len(stages)},
         }
         slots: list[Slot] = [values[name] for name in drivers.Phase.c_layout.names]
         for one in made:
-            slots.extend(self._stage(one, is_alone=is_alone))
-        return Phase(drivers.stage_symbol(number), chunks), slots, chunk_bytes
+            slots.extend(self._stage(one, memory))
+        return Phase(drivers.stage_symbol(number), shared.count), slots, memory.bytes
 
-    def _stage(self, made: _Made, *, is_alone: bool) -> list[Slot]:
+    def _stage(self, made: _Made, memory: _ChunkMemory) -> list[Slot]:
         """Return a stage's slots, those of its steps behind."""
-        stage = made.stage
+        stage, by_sequence = made.stage, memory.sequence > 0
         steps = _Steps(self.target, vector(self.scalar, made.width))
         if isinstance(stage, FoldStage):
             planned = (fold_step(stage),)
@@ -277,14 +296,14 @@ class _Maker:
             source, target = stage.source, stage.target
             reads_real, writes_real = stage.load == "real", stage.store == "real"
         behind = [slot for step in planned for slot in self._step(steps, step)]
-        read = self._side("source", source, is_real=reads_real)
-        written = self._side("target", target, is_real=writes_real)
+        read = self._side("source", source, memory, is_real=reads_real)
+        written = self._side("target", target, memory, is_real=writes_real)
         # Each step of a block fetches a share of the next sequence. Of many at once that took 1.15
         # of the time (500x144). Fetching the target too 512x4096 took 0.62, 500x1000 0.84, 500x512
         # 0.87 (Sapphire Rapids, one thread, 2026-11-30).
         shares = made.blocks * len(planned)
         fetched = {
-            f"{side}_fetched": dim.floordiv(at[f"{side}_outer"], shares) if is_alone else 0
+            f"{side}_fetched": dim.floordiv(at[f"{side}_outer"], shares) if by_sequence else 0
             for side, at in (("source", read), ("target", written))
         }
         values: Mapping[str, Slot] = {
@@ -292,15 +311,20 @@ class _Maker:
             **written,
             **fetched,
             **{"lanes": made.lanes, "width": made.width, "blocks": made.blocks},
-            "unit_blocks": made.blocks if is_alone else 1,
+            "unit_blocks": made.blocks if by_sequence else 1,
             "bytes": sizeof(drivers.Stage) + len(behind) * SLOT_BYTES,
             "steps": len(planned),
         }
         return [*(values[name] for name in drivers.Stage.c_layout.names), *behind]
 
-    def _side(self, side: str, strides: Strides, *, is_real: bool) -> dict[str, int | Dim]:
+    def _side(
+        self, side: str, strides: Strides, memory: _ChunkMemory, *, is_real: bool
+    ) -> dict[str, int | Dim]:
+        """Return the slots that say where the source or target of a stage lies."""
         each = self.scalar.bytes if is_real else 2 * self.scalar.bytes
-        slot, offset = self._area(strides.area)
+        slot, offset = drivers.TILES, memory.offset(strides.area)
+        if not is_of_chunk(strides.area):
+            slot, offset = self._area(strides.area)
         return {
             f"{side}_slot": slot,
             f"{side}_offset": offset,
@@ -309,11 +333,9 @@ class _Maker:
         }
 
     def _area(self, area: Area) -> tuple[int, int | Dim]:
-        """Return the slot of env that holds an area's address, and bytes behind it."""
+        """Return the slot of env with the address of one of the kernel's areas, and an offset."""
         if area in ("operand", "result"):
             return int(area == "result"), 0
-        if is_of_chunk(area):
-            return drivers.TILES, self.own + self.own_sequence * (area == "chunk second")
         return drivers.SCRATCH, self.second if area == "second" else 0
 
     def _step(self, steps: _Steps, step: Step) -> Iterator[Slot]:

@@ -24,14 +24,12 @@ from ingot.support.records import record
 LONGEST_ROW = 256
 """Elements of a row at most: along longer ones a unit is worth its divisions."""
 
-MOST_PARTS = 8
-"""Vectors of a row at most."""
+MOST_COPIES = 8
+"""Vectors of a row at most, and of all rows that are written out where rows around are few: what
+they have in common is read once."""
 
 MOST_NODES = 250
 """Expressions of all copies of a row together, at most."""
-
-MOST_COPIES = 8
-"""Vectors that are written out at most where rows around are few: a repeated row is read once."""
 
 LEAST_UNIT = 4096
 """Elements of a unit at least, if the grid has them."""
@@ -83,7 +81,7 @@ def row_nest(kernel: LoopKernel, axis: Axis, lanes: int) -> RowNest | str:
     count = len(tuple(walk(kernel.exprs)))
     if len(kernel.grid) == 2 and all(each == lanes for _, each in parts):
         return "its rows are whole vectors, and units divide nothing"
-    if len(parts) > MOST_PARTS or len(parts) * count > MOST_NODES:
+    if len(parts) > MOST_COPIES or len(parts) * count > MOST_NODES:
         return "its rows are too much code"
     if _has_pieces(kernel, length):
         return "masks of rows are better known in pieces"

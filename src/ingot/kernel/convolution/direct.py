@@ -31,14 +31,13 @@ from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.register_block import most_rows
 from ingot.kernel.convolution.direct_parts import (
     MAX_ALL_CHUNKS,
-    MAX_CHUNKS,
     DirectNumbers,
     RegisterBlock,
     plan_part,
     tap_rows,
 )
 from ingot.kernel.convolution.plain import driven_element, joined_groups
-from ingot.kernel.driver_parameters import Chunks, DriverParameters
+from ingot.kernel.driver_parameters import SCRATCH_CHUNKS, Chunks, DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel
 from ingot.kernel.product.product import NO_DRIVER
 from ingot.llvm.machine_model import Vectors
@@ -100,7 +99,7 @@ def direct_convolution(kernel: ConvolutionKernel, vectors: Vectors) -> Direct | 
     panel = _group_panel(sizes, lanes)
     if panel is not None and not is_loop and general.batch.extent == 1:
         # Groups side by side, a panel each: they share the copied rows.
-        sizes = replace(sizes, groups=1, group_features=sizes.features, column_step=1)
+        sizes = replace(sizes, are_joined=True)
     else:
         panel = sizes.panel(lanes)
     if is_loop and not sizes.is_depthwise:
@@ -130,7 +129,7 @@ def side_by_side(kernel: ConvolutionKernel, vectors: Vectors) -> ConvolutionKern
 def _group_panel(sizes: Sizes, lanes: int) -> tuple[int, int] | None:
     """Return the panel that a group fills, if it has as many features as channels."""
     width = sizes.group_features
-    if sizes.groups == 1 or width != sizes.group_channels:
+    if sizes.unit_groups == 1 or width != sizes.group_channels:
         return None
     if width == VECTORS * lanes:
         return VECTORS, lanes
@@ -140,7 +139,7 @@ def _group_panel(sizes: Sizes, lanes: int) -> tuple[int, int] | None:
 
 def _plan(sizes: Sizes, element: DType, block: RegisterBlock) -> Direct:
     parts = tuple(parts_of(sizes))
-    max_chunks = min(MAX_CHUNKS, ceil_div(MAX_ALL_CHUNKS, max(1, len(parts))))
+    max_chunks = min(SCRATCH_CHUNKS, ceil_div(MAX_ALL_CHUNKS, max(1, len(parts))))
     found = [plan_part(part, block) for part in parts]
     n_block = min(plan["n_block"] for plan in found)
     if any(plan["n_block"] != n_block for plan in found):
@@ -153,7 +152,7 @@ def _plan(sizes: Sizes, element: DType, block: RegisterBlock) -> Direct:
         used.packing,
         used.chunks,
         block.cell * used.elements,
-        sizes.group_features % block.columns,
+        sizes.unit_features % block.columns,
         sizes.is_depthwise,
     )
 
@@ -175,7 +174,7 @@ def _lay_out(
     used = _Used()
     for plan, part in zip(plans, parts, strict=True):
         plan["first_packing"], plan["panels_at"] = used.packing, used.elements
-        panels = part.sizes.groups * plan["panels"] * plan["is_packed"]
+        panels = part.sizes.unit_groups * plan["panels"] * plan["is_packed"]
         if part.depth:
             used.packing += ceil_div(panels, plan["panel_grain"])
         used.elements += panels * part.depth * columns

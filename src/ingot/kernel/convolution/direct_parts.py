@@ -16,6 +16,7 @@ from ingot.analysis.direct_convolution import MIN_LINE, Part, Sizes
 from ingot.hlo.dim import ceil_div
 from ingot.kernel.contraction.register_block import block_cycles
 from ingot.kernel.convolution.image_numbers import ImageNumbers
+from ingot.kernel.driver_parameters import SCRATCH_CHUNKS
 from ingot.llvm.machine_model import L1_STRIDE, L2_BYTES, LINE_BYTES, Vectors
 from ingot.native.types import i64
 from ingot.support.records import record
@@ -46,8 +47,11 @@ Memory delivers short runs slowly: against those 56x56x128 took 0.76 of the time
 112x112x96 by 2 0.55, 60x60x200 0.9, 5x5 of 56x56x128 0.88; 28x28x256, which the cache keeps, 1.1;
 for AVX2 they took 0.69, 0.74, 1.0, 1.1 and 0.9 (Sapphire Rapids, one thread, 2026-11-29)."""
 
-FEW_UNITS, MAX_CHUNKS, MAX_ALL_CHUNKS = 8, 16, 32
-"""Units of a part from which on they are large; chunks of a part, and of all parts, at most."""
+FEW_UNITS = 8
+"""Units of a part from which on they are large."""
+
+MAX_ALL_CHUNKS = 2 * SCRATCH_CHUNKS
+"""Chunks of all parts at most."""
 
 
 class DirectNumbers(ImageNumbers, is_constant=True):
@@ -161,7 +165,7 @@ def plan_part(part: Part, block: RegisterBlock, n_block: int | None = None) -> d
     sizes = part.sizes
     image = _image(part, block.cell)
     lines, n_block, outer = _unit(part, block, image, n_block)
-    is_own = image.copies and sizes.column_step == 1 and n_block < sizes.group_features
+    is_own = image.copies and sizes.column_step == 1 and n_block < sizes.unit_features
     if is_own:
         image = _copied_image(sizes, n_block, block.cell)
     width = sizes.width(lines)
@@ -169,7 +173,7 @@ def plan_part(part: Part, block: RegisterBlock, n_block: int | None = None) -> d
     plane = sizes.reach(1, lines) * row
     if not image.copies:
         plane = sizes.window[0].window_dilation * sizes.sizes[1] * row
-    panels = ceil_div(sizes.group_features, block.columns)
+    panels = ceil_div(sizes.unit_features, block.columns)
     return {
         **_shape(part),
         **_tap_offsets(sizes, plane, row, image.pixel),
@@ -187,10 +191,10 @@ def plan_part(part: Part, block: RegisterBlock, n_block: int | None = None) -> d
         "unit_lines": lines,
         "line_units": ceil_div(sizes.results[1], lines),
         "n_block": n_block,
-        "blocks": ceil_div(sizes.group_features, n_block),
-        "is_packed": int(outer > sizes.groups or not part.is_all),
+        "blocks": ceil_div(sizes.unit_features, n_block),
+        "is_packed": int(outer > sizes.unit_groups or not part.is_all),
         "panels": panels,
-        "panel_grain": -(-panels * sizes.groups // MAX_CHUNKS),
+        "panel_grain": -(-panels * sizes.unit_groups // SCRATCH_CHUNKS),
         "column_step": sizes.column_step,
         "line_pixels": sizes.line_pixels,
     }
@@ -243,16 +247,16 @@ def _unit(
     """
     sizes, columns, cell = part.sizes, block.columns, block.cell
     is_run = image.copies and sizes.is_depthwise
-    run = _run(sizes, columns, cell) if is_run else sizes.group_features
+    run = _run(sizes, columns, cell) if is_run else sizes.unit_features
     pixel = min(image.pixel, run) if is_run else image.pixel
     copied_bytes = sizes.window[0].size * pixel * cell if image.copies else 0
-    lines = _lines(sizes, copied_bytes, ceil_div(sizes.group_features, run))
+    lines = _lines(sizes, copied_bytes, ceil_div(sizes.unit_features, run))
     outer = sizes.images * part.outer * ceil_div(sizes.results[1], lines)
     if is_run:
         n_block = run
     elif n_block is None:
         sums_bytes = lines * sizes.results[2] * cell
-        n_block = _column_block(sizes.group_features, outer, columns, sums_bytes)
+        n_block = _column_block(sizes.unit_features, outer, columns, sums_bytes)
     return lines, n_block, outer
 
 
@@ -265,7 +269,7 @@ def _run(sizes: Sizes, columns: int, cell: int) -> int:
     shared = sizes.reach(1, 1) - sizes.window[1].stride
     while count > 1 and 3 * shared * count * row_bytes > COPY_BYTES:
         count //= 2
-    panels = ceil_div(sizes.group_features, columns)
+    panels = ceil_div(sizes.unit_features, columns)
     return ceil_div(panels, ceil_div(panels, count)) * columns
 
 
@@ -288,7 +292,7 @@ def _shape(part: Part) -> dict[str, int]:
         "taps_1": sizes.window[1].size,
         "taps_2": sizes.window[2].size,
         "group_channels": sizes.group_channels,
-        "group_features": sizes.group_features,
+        "group_features": sizes.unit_features,
         "dilation_0": sizes.window[0].window_dilation,
     }
 

@@ -20,7 +20,13 @@ from __future__ import annotations
 
 import math
 
-from ingot.analysis.direct_convolution import MAX_WASTE, MIN_FEATURES
+from ingot.analysis.direct_convolution import (
+    DIMENSIONS,
+    MAX_WASTE,
+    MIN_FEATURES,
+    Sizes,
+    is_one_row,
+)
 from ingot.analysis.filter_gradient import has_enough_channels
 from ingot.analysis.library import VECTORS
 from ingot.hlo.dim import ceil_div, round_up
@@ -37,9 +43,6 @@ from ingot.kernel.product.product import NO_DRIVER
 from ingot.llvm.machine_model import L2_BYTES, LINE_BYTES, Vectors
 from ingot.native.types import i64
 from ingot.support.records import record, replace
-
-DIMENSIONS = 3
-"""Dimensions of windows at most; those of fewer get dimensions of size 1."""
 
 MIN_TAPS = 4
 """Taps from which on the copies pay (measured in docs/convolutions.md, "Filter gradients")."""
@@ -72,8 +75,8 @@ class FilterGradientNumbers(ImageNumbers, is_constant=True):
     leads from tap to tap. A plane of the gradient has `positions`; where its lines divide one long
     row, the image's pixels are `line_pixels` from line to line, and the last line may be shorter. A
     group of lines is `unit_lines` of each of `unit_images` images, a unit has `unit_blocks` blocks
-    of channels. Of all `channels` and `features`, `group_channels` and
-    `group_features` are those of a group, which has `panels` panels.
+    of channels. Of all `channels` and `features`, `group_channels` and `group_features` are those
+    of a group, which has `panels` panels.
     """
 
     images: i64
@@ -132,7 +135,7 @@ def filter_gradient(kernel: ConvolutionKernel, vectors: Vectors) -> FilterGradie
     element = driven_element(kernel, vectors)
     if element is None:
         return NO_DRIVER
-    features = given.features // given.groups
+    features = given.group_features
     panel = _panel(features, vectors.lanes(cell_bits(element), 1))
     if not has_enough_channels(given.channels, given.batch):
         return f"too few channels: {given.channels}"
@@ -217,9 +220,7 @@ def _plan(
     if image.gradient[2] > MAX_LINE or image.lines * image.images > MAX_LINES:
         return "its lines are too long"
     columns = math.prod(panel)
-    group_channels, group_features = (
-        size // given.groups for size in (given.channels, given.features)
-    )
+    group_channels, group_features = given.group_channels, given.group_features
     panels = ceil_div(group_features, columns)
     row_blocks = ceil_div(group_channels, most)
     low, tall = divmod(group_channels, row_blocks)
@@ -259,13 +260,12 @@ def _plan(
 
 
 def _image(given: PlainConvolution, cell: int) -> _Image:
-    ones = (1,) * (DIMENSIONS - len(given.window))
-    window = tuple(WindowDimension(1) for _ in ones) + given.window
+    whole = Sizes.of(given)
+    sizes, taps, window = whole.sizes, whole.results, whole.window
     gradient = tuple(one.size for one in window)
-    sizes, taps = ones + given.sizes, ones + given.results
     planes, rows, last = window
     positions, line_pixels = rows.size * last.size, 0
-    if last.size > GROUP and math.prod((*sizes[:-1], *taps[:-1], *gradient[:-1])) == 1:
+    if last.size > GROUP and is_one_row(sizes, taps, gradient):
         line = ceil_div(last.size, ceil_div(last.size, GROUP))
         gradient = (1, ceil_div(last.size, line), line)
         window = (planes, replace(rows, window_dilation=0), last)
@@ -276,7 +276,7 @@ def _image(given: PlainConvolution, cell: int) -> _Image:
 
 def _channels(given: PlainConvolution, row_blocks: int, blocks: int) -> int:
     """Return the channels of the first `blocks` of all row blocks of a group."""
-    low, tall = divmod(given.channels // given.groups, row_blocks)
+    low, tall = divmod(given.group_channels, row_blocks)
     return blocks * low + min(blocks, tall)
 
 

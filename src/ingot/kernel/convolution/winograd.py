@@ -31,7 +31,7 @@ from ingot.kernel.contraction.micro_blocks import BlockMaker, MicroBlock, height
 from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.contraction.register_block import block_cycles
 from ingot.kernel.convolution.plain import driven_element
-from ingot.kernel.driver_parameters import Chunks, DriverParameters
+from ingot.kernel.driver_parameters import SCRATCH_CHUNKS, Chunks, DriverParameters
 from ingot.kernel.ir import ConvolutionKernel, LoopKernel, PlainConvolution
 from ingot.kernel.product.product import NO_DRIVER
 from ingot.llvm.machine_model import L2_BYTES, L3_BYTES, LINE_BYTES, Vectors
@@ -69,9 +69,6 @@ FEW_UNITS = 8
 
 MIN_BLOCK = 64
 """Features of a unit at least."""
-
-MAX_CHUNKS = 16
-"""Chunks at most: each has scratch of its own."""
 
 SCRATCH_BYTES = 48 << 20
 """Scratch of all chunks together, if that leaves FEW_UNITS of them."""
@@ -200,10 +197,10 @@ def _plan(given: PlainConvolution, element: DType, lanes: int, heights: range) -
     n_block = _column_block(given, lanes, tiles)
     planes, chunk = _scratch(given, LINE_BYTES // cell, tiles, n_block)
     units = tiles.row_units * (given.features // n_block)
-    max_chunks = max(FEW_UNITS, min(MAX_CHUNKS, SCRATCH_BYTES // (cell * chunk)))
+    max_chunks = max(FEW_UNITS, min(SCRATCH_CHUNKS, SCRATCH_BYTES // (cell * chunk)))
     chunks = Chunks.of(units, max_chunks)
     panels = given.features // (VECTORS * lanes)
-    panel_grain = ceil_div(panels, MAX_CHUNKS)
+    panel_grain = ceil_div(panels, SCRATCH_CHUNKS)
     values = {
         **_shape(given),
         **_filter_steps(given),

@@ -100,10 +100,10 @@ is never worth it: 2000x4096x32 took 0.42 (sizes m x k x n, Sapphire Rapids, one
 
 MIN_CROWDED_PRODUCTS = 300_000_000
 """Products (m * n * k) from which on fewer crowded rows are, too: packing is then little of the
-work. 197x3072x768 took 0.91 of the
-time, 197x4096x512 0.97, 256x4096x1024 0.95, 256x3072x768 0.9, 512x1024x1024 0.94, 512x4096x1024
-0.92, 128x5120x1280 0.91, 128x4096x1024 1.0; below that 128x2048x1024 1.04, 197x1024x1024 1.01,
-256x1024x1024 1.02 (two matrices in turn, Sapphire Rapids, one thread, 2026-12-01)."""
+work. 197x3072x768 took 0.91 of the time, 197x4096x512 0.97, 256x4096x1024 0.95, 256x3072x768 0.9,
+512x1024x1024 0.94, 512x4096x1024 0.92, 128x5120x1280 0.91, 128x4096x1024 1.0; below that
+128x2048x1024 1.04, 197x1024x1024 1.01, 256x1024x1024 1.02 (two matrices in turn, Sapphire Rapids,
+one thread, 2026-12-01)."""
 
 MIN_COLUMNS_ACROSS = 128
 """Columns from which on an lhs that is packed ahead is transposed, so that micro-kernels read it in

@@ -23,6 +23,17 @@ from ingot.kernel.schedule.piece_loops import Band, PieceLoop
 from ingot.kernel.schedule.pieces import Cut
 from ingot.support.records import record
 
+UNROLL, UNROLL_ROWS = 8, 4
+"""Updates of single elements, and of rows, in a round of a loop without branches."""
+
+UNROLL_HELD = 4
+"""Updates in a round of the loop that holds an element while the index stays: they branch, and
+depend on each other."""
+
+MOSTLY = 3, 4
+"""Share of a block's indices that must equal the one before for elements to be held in registers: a
+mispredicted branch costs as much as a few round trips through memory."""
+
 
 @record(kw_only=True)
 class LaneBlocks:
@@ -135,11 +146,6 @@ class StagedUpdates:
         recomputes: whether each update computes its index and value again, and only whether it
             counts comes from the lanes.
         index_bits: bits of the integers that hold the indices.
-        unroll: updates of a round of the loop that makes them one by one; it divides `count`, as
-            the next does.
-        unroll_held: updates of a round of the loop that holds an element while the index stays.
-        mostly: the share of a block's indices that must equal the one before, as two numbers, for
-            elements to be held.
     """
 
     name = "staged updates"
@@ -148,9 +154,11 @@ class StagedUpdates:
     row: Axis | None
     recomputes: bool
     index_bits: int
-    unroll: int
-    unroll_held: int
-    mostly: tuple[int, int]
+
+    @property
+    def unroll(self) -> int:
+        """Updates of a round of the loop that makes them one by one."""
+        return UNROLL if self.row is None else UNROLL_ROWS
 
 
 @record

@@ -41,11 +41,9 @@ MAX_MOVED_NODES = 4000
 MAX_NODES = 1500
 """Expression nodes at most, those of all pieces together."""
 
-MAX_WIDE_NODES = 250
-"""Nodes of a window with many masks that is written a second time without them, at most."""
-
 MAX_BAND_NODES = 250
-"""The same where only other axes are cut: masks that hold for whole rows cost little."""
+"""The same where only other axes are cut, as masks that hold for whole rows cost little, and of a
+window with many masks, which is written a second time without them."""
 
 
 @record
@@ -73,7 +71,7 @@ def cut_axes(kernel: LoopKernel, vector_axis: Axis) -> tuple[Cut, ...]:
     is_move = all(item.op in MOVING_OPS for item in walk(kernel.exprs))
     most_pieces, most_bands = (MAX_MOVED_PIECES,) * 2 if is_move else (MAX_PIECES, MAX_BANDS)
     count = sum(1 for _ in walk(kernel.exprs))
-    if not is_move and count <= MAX_WIDE_NODES:
+    if not is_move and count <= MAX_BAND_NODES:
         cuts = [_around_inside(cut, most_bands) for cut in cuts]
         vector = _around_inside(vector, most_pieces)
     if len(vector.positions) >= most_pieces and not _are_parts(kernel, vector, count):

@@ -17,23 +17,8 @@ from ingot.kernel.ir import Axis, LoopKernel, Store
 from ingot.kernel.schedule.loop_schedule import StagedUpdates
 
 LEAST_STAGED, MOST_STAGED = 8, 32
-"""Updates that are computed together: enough for vectors to gain, few enough for the stack."""
-
-STAGED_ROWS = 32
-"""Rows whose indices are computed together."""
-
-UNROLL = 8
-"""Updates of single elements per round of a loop without branches."""
-
-UNROLL_ROWS = 4
-"""Updates of rows."""
-
-UNROLL_HELD = 4
-"""Unrolled updates of held elements, which branch and depend on each other."""
-
-MOSTLY = 3, 4
-"""Share of a block's indices that must equal the one before for elements to be held in registers: a
-mispredicted branch costs as much as a few round trips through memory."""
+"""Updates that are computed together, of elements or rows: enough for vectors to gain, few enough
+for the stack."""
 
 
 def lanes_may_meet(kernel: LoopKernel, axis: Axis) -> bool:
@@ -59,11 +44,11 @@ def staged_rows(kernel: LoopKernel, axis: Axis, lanes: int) -> int:
     if not kernel.serial or store is None or not is_vector or len(kernel.grid) < 2:
         return 0
     *_, rows, last = kernel.grid
-    is_short = isinstance(rows.extent, int) and rows.extent < STAGED_ROWS
+    is_short = isinstance(rows.extent, int) and rows.extent < MOST_STAGED
     where = (*store.values, *(() if store.mask is None else (store.mask,)))
     varies = any(axis.name in item.axes for item in where)
     is_dense = last is axis and not varies and coefficient(store.index, axis.name) == 1
-    return STAGED_ROWS if is_dense and not is_short else 0
+    return MOST_STAGED if is_dense and not is_short else 0
 
 
 def staged_updates(
@@ -80,8 +65,7 @@ def staged_updates(
     store = _only_store(kernel)
     assert store is not None, "a staged kernel has one store"
     bits = bits_of_index(store.index, kernel.buffers[store.buffer], kernel.grid)
-    unroll = UNROLL if row is None else UNROLL_ROWS
-    return StagedUpdates(count, row, recomputes, bits, unroll, UNROLL_HELD, MOSTLY)
+    return StagedUpdates(count, row, recomputes, bits)
 
 
 def _only_store(kernel: LoopKernel) -> Store | None:

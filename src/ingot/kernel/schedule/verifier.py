@@ -24,6 +24,7 @@ from ingot.hlo.dim import Dim
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.schedule.loop_schedule import (
+    UNROLL_HELD,
     GatheredRows,
     InLanes,
     JoinedRows,
@@ -156,7 +157,7 @@ def _of_split(kernel: LoopKernel, schedule: LoopSchedule, strategy: SplitReducti
 
 
 def _of_staged(kernel: LoopKernel, schedule: LoopSchedule, strategy: StagedUpdates) -> Constraints:
-    count, rounds = strategy.count, (strategy.unroll, strategy.unroll_held)
+    count, rounds = strategy.count, (strategy.unroll, UNROLL_HELD)
     yield kernel.serial, "staged: updates are not made in order"
     has_integers = count >= 1 and strategy.index_bits in INDEX_BITS
     yield has_integers, "staged: no updates, or no integers for their indices"

@@ -17,6 +17,7 @@ from ingot.hlo.dim import Dim, product
 from ingot.hlo.dtype import PRED, DType
 from ingot.hlo.opset.indexing import SortAttributes
 from ingot.kernel import expr as ex
+from ingot.kernel.driver_parameters import Chunks
 from ingot.kernel.elemental.rules import combiner_exprs
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import Buffer, SortKernel
@@ -28,8 +29,8 @@ from ingot.native.pointers import Struct
 from ingot.native.types import i64
 from ingot.support.records import record
 
-MAX_CHUNKS = 32
-"""Chunks at most: each has scratch for a row of its own."""
+ROW_CHUNKS = 32
+"""Chunks of sorts and selections at most: each has scratch for a row of its own."""
 
 CHUNK_ELEMENTS = 4096
 """Elements per chunk at least: some ten microseconds."""
@@ -117,11 +118,11 @@ def schedule_sort(kernel: SortKernel) -> SortSchedule:
     """Return the schedule of a sort kernel."""
     rows, length = kernel.outer * kernel.inner, kernel.length
     least = dim.maximum(dim.floordiv(CHUNK_ELEMENTS, dim.maximum(length, 1)), 1)
-    grain = dim.maximum(dim.ceil_div(rows, MAX_CHUNKS), least)
+    shared = Chunks.of(rows, ROW_CHUNKS, least)
     few = dim.floordiv(MAX_PARTS, dim.maximum(rows, 1))
     parts = dim.maximum(dim.minimum(dim.floordiv(length, PART), few), 1)
     part = dim.ceil_div(length, parts * BLOCK) * BLOCK
-    return SortSchedule(rows, grain, dim.ceil_div(rows, grain), parts, part)
+    return SortSchedule(rows, shared.grain, shared.count, parts, part)
 
 
 class SortNumbers(Struct, is_constant=True):

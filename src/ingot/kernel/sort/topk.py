@@ -12,8 +12,10 @@ from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, ceil_div, product, round_up
 from ingot.hlo.opset.indexing import TopKAttributes
+from ingot.kernel.driver_parameters import Chunks
 from ingot.kernel.ir import TopKKernel
 from ingot.kernel.loop.build import buffers_of
+from ingot.kernel.sort.sort import ROW_CHUNKS
 from ingot.native.pointers import Struct
 from ingot.native.types import i64
 from ingot.support.records import record
@@ -23,9 +25,6 @@ PART = 65_536
 
 FEW_ROWS = 16
 """Rows below which each long row is cut into parts, for several threads."""
-
-MAX_CHUNKS = 32
-"""Chunks at most: each has scratch of its own."""
 
 CHUNK_ELEMENTS = 16_384
 """Elements per chunk at least."""
@@ -101,9 +100,8 @@ def schedule_topk(kernel: TopKKernel) -> TopKSchedule:
     if is_few and isinstance(length, int) and length >= 2 * part:
         return TopKSchedule(room, area, 1, rows, part, ceil_div(length, part))
     least = dim.maximum(dim.floordiv(CHUNK_ELEMENTS, dim.maximum(length, 1)), 1)
-    grain = dim.maximum(ceil_div(rows, MAX_CHUNKS), least)
-    chunks = ceil_div(rows, grain)
+    shared = Chunks.of(rows, ROW_CHUNKS, least)
     if isinstance(length, int) and length <= ROUND_ROW and kernel.k * length <= ROUND_WORK:
         area = max(area, round_up(length, BLOCK))
-        return TopKSchedule(room, area, grain, chunks, 0, 1, in_rounds=True)
-    return TopKSchedule(room, area, grain, chunks, 0, 1)
+        return TopKSchedule(room, area, shared.grain, shared.count, 0, 1, in_rounds=True)
+    return TopKSchedule(room, area, shared.grain, shared.count, 0, 1)

@@ -256,10 +256,11 @@ class Rows:
     def close(self, m: Span) -> None:
         """Emit the stores of all rows."""
         self._settle_all(m)
-        self._store_all(m)
+        self._store_all(m, self.sums)
 
-    def _store_all(self, m: Span) -> None:
-        self.f.for_range(m.count, lambda number: self._store(m, number))
+    def _store_all(self, m: Span, sums: Value) -> None:
+        """Emit the stores of all rows; `sums`: rows by `width`."""
+        self.f.for_range(m.count, lambda number: self._store(m, number, sums))
 
     def _settle(self, m: Span, first: Value) -> None:
         """Emit the correction of totals to the shift that the kernel has."""
@@ -280,7 +281,7 @@ class Rows:
         self._keep(factor, self.factors, first)
         self._correct(first, factor)
 
-    def _store(self, m: Span, number: Value) -> None:
+    def _store(self, m: Span, number: Value, sums: Value) -> None:
         """Emit the stores of one row."""
         f, emitter, kernel = self.f, self.emitter, self.kernel
         along = kernel.e.name
@@ -302,7 +303,7 @@ class Rows:
             emitter.names[along] = column
             emitter.lanes = Lanes(along, lanes, mask, lanes)
             emitter.open_scope()
-            address = self._at(self.sums, f.iadd(start, column))
+            address = self._at(sums, f.iadd(start, column))
             value = f.load(vector(self.cell, lanes), address, self.cell.alignment)
             for item in self.results:
                 emitter.bind(item, value)

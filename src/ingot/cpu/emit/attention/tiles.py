@@ -19,10 +19,9 @@ from ingot.cpu.emit.contraction.block_function import call_block
 from ingot.cpu.emit.contraction.packing import Packer, Panels, Span
 from ingot.cpu.emit.product.tiles import PALETTE, TileKernel
 from ingot.cpu.emit.product.word_packing import WordPacker
-from ingot.cpu.emit.template import Template, template_of
+from ingot.cpu.emit.template import template_of
 from ingot.emit.values.indices import IndexValue
 from ingot.emit.values.squares import transpose
-from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dtype import BF16, F32
 from ingot.kernel.attention.schedule import TILE_FACTORS, TILE_ROWS, AttentionSchedule
 from ingot.kernel.ir import AttentionKernel
@@ -46,26 +45,13 @@ STEP_WORDS = TILE_ROWS // TILE_FACTORS
 class TileUnitEmitter(UnitEmitter):
     """Emits the units of one kernel into one function."""
 
-    def __init__(
-        self,
-        emitter: ValueEmitter,
-        kernel: AttentionKernel,
-        schedule: AttentionSchedule,
-        target: TargetSpec,
-    ) -> None:
-        """Emit `kernel` as `schedule` says, into the emitter's function."""
-        super().__init__(emitter, kernel, schedule, target)
-        powers = self.room(schedule.keys // TILE_FACTORS * schedule.rows)
-        self.powers = powers
-        self.rows: TileRows = TileRows(self.packer, kernel, schedule, self.tiles, powers)
-        self.kernels = dict[str, Template]()
+    def open_products(self, target: TargetSpec) -> Rows:
+        """Make room for the words of powers; return what computes the rows."""
+        kernel, schedule = self.kernel, self.schedule
+        self.powers = self.room(schedule.keys // TILE_FACTORS * schedule.rows)
         # Known extents as values: packing counts them in words.
         self.depth = Span(kernel.k.name, 0, self.f.const(lt.I64, kernel.k.known_extent))
-
-    @property
-    def shared(self) -> dict[str, Template]:
-        """The library code that is called."""
-        return self.kernels
+        return TileRows(self.packer, kernel, schedule, self.tiles, self.powers)
 
     def emit(self, unit: Value) -> None:
         """Emit unit number `unit`."""
@@ -132,7 +118,7 @@ class TileUnitEmitter(UnitEmitter):
         """Emit a product of two by two tiles; `steps` from row to row of lhs and rhs, in words."""
         f, (lhs_row, rhs_row) = self.f, steps
         found = TileKernel(lt.F32, (True, True), 2, 2, rhs_row)
-        self.kernels[found.name] = template_of(found)
+        self.shared[found.name] = template_of(found)
         flag, columns = f.const(lt.I1, int(goes_on)), f.const(lt.I64, TILE_ROWS)
         arguments = [*matrices, f.as_value(words), flag, columns]
         call_block(f, found, arguments, (lhs_row, rhs_row, self.schedule.rows))
@@ -163,7 +149,6 @@ class TileRows(Rows):
         """Write words of powers to `powers`, two keys by rows."""
         super().__init__(packer, kernel, schedule, tiles)
         self.words = powers
-        self.transposed = tiles.sums
         self.stored = self.f.alloca(self.cell, schedule.rows * tiles.width, LINE_BYTES)
 
     def powers(self, n: Span, first: Value, shift: Value) -> Value:
@@ -223,7 +208,7 @@ class TileRows(Rows):
             lines = [
                 f.load(
                     some,
-                    self._at(self.transposed, f.iadd(f.imul(f.iadd(column, n), rows), row)),
+                    self._at(self.sums, f.iadd(f.imul(f.iadd(column, n), rows), row)),
                     self.cell.alignment,
                 )
                 for n in range(SQUARE)
@@ -236,6 +221,4 @@ class TileRows(Rows):
             f.for_range(self.width, lambda column: square(row, column), step=SQUARE)
 
         f.for_range(m.count, group, step=SQUARE)
-        self.sums = self.stored
-        self._store_all(m)
-        self.sums = self.transposed
+        self._store_all(m, self.stored)

@@ -36,7 +36,11 @@ FLAG_BYTES = 8
 
 
 class UnitEmitter:
-    """Emits the units of one kernel into one function."""
+    """Emits the units of one kernel into one function.
+
+    Attributes:
+        shared: the templates that are called, by name.
+    """
 
     def __init__(
         self,
@@ -66,20 +70,24 @@ class UnitEmitter:
                 (schedule.reads_values, schedule.width),
             )
         )
-        self.rows = Rows(self.packer, kernel, schedule, self.tiles)
+        self.shared = dict[str, Template]()
+        self.rows = self.open_products(target)
+
+    def open_products(self, target: TargetSpec) -> Rows:
+        """Make what the products run in; return what computes the rows."""
+        kernel, schedule = self.kernel, self.schedule
         self.scores = RegisterBlocks(
-            self.f, kernel.accumulate, schedule.lanes, schedule.columns, target.has_fma, {}
+            self.f,
+            *(kernel.accumulate, schedule.lanes, schedule.columns),
+            target.has_fma,
+            self.shared,
         )
         self.sums = replace(self.scores, panel=None)
+        return Rows(self.packer, kernel, schedule, self.tiles)
 
     def room(self, size: int) -> Value:
         """Return the address of `size` cells on the stack."""
         return self.f.alloca(self.cell, size, LINE_BYTES)
-
-    @property
-    def shared(self) -> dict[str, Template]:
-        """The library code that is called."""
-        return self.scores.shared
 
     # ---- units
 

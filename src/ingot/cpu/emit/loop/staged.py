@@ -23,7 +23,7 @@ from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.types import memory_type, narrow, widen
 from ingot.emit.values.values import combine
 from ingot.kernel.ir import Axis, Store
-from ingot.kernel.schedule.loop_schedule import StagedUpdates
+from ingot.kernel.schedule.loop_schedule import MOSTLY, UNROLL_HELD, StagedUpdates
 from ingot.llvm import types as lt
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import Type, vector
@@ -163,7 +163,7 @@ class StagedEmitter(LoopEmitter):
             return some
 
         def held_along() -> list[Value]:
-            start, count = self._first_held(store, where, held), self._staged.unroll_held
+            start, count = self._first_held(store, where, held), UNROLL_HELD
             last = f.loop(0, lanes, count, start, round_of(count))
             self._store(last[1], self._address(store, last[0]))
             return last
@@ -197,7 +197,7 @@ class StagedEmitter(LoopEmitter):
         indices = where if self.index_type is lt.I32 else f.trunc(where, vector(lt.I32, lanes))
         before = f.shuffle(indices, indices, [lanes - 1, *range(lanes - 1)])
         equal = f.bitcast(f.icmp("eq", indices, before), _bits(lanes))
-        part, whole = self._staged.mostly
+        part, whole = MOSTLY
         count = f.intrinsic("llvm.ctpop", equal.type, [equal])
         return f.icmp("uge", count, f.const(equal.type, lanes * part // whole))
 

@@ -259,10 +259,8 @@ def transpose_of_broadcast(
 ) -> Instruction:
     """transpose(broadcast(x)) => broadcast(transpose(x)), its dimension numbers in order"""
     order = dimensions_of(root)
-    dimensions = [order.index(dim) for dim in dimensions_of(inner)]
-    turns = tuple(sorted(range(len(dimensions)), key=lambda number: dimensions[number]))
-    source = x if turns == tuple(range(len(turns))) else build.transpose(x, dimensions=turns)
-    return build.broadcast(source, shape=root.shape, dimensions=tuple(sorted(dimensions)))
+    along = tuple(map(order.index, dimensions_of(inner)))
+    return build.broadcast_in_order(x, root.shape.dims, along)
 
 
 @rule(

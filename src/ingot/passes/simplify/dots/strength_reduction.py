@@ -258,7 +258,5 @@ def _placed(
     for number, dimension in enumerate(side.contracting):
         target[dimension] = starts[1] + number
     value = build.convert_to(side.value, element)
-    order = tuple(sorted(range(value.shape.rank), key=lambda dimension: target[dimension]))
-    if order != tuple(range(value.shape.rank)):
-        value = build.transpose(value, dimensions=order)
-    return build.broadcast_to(value, dims, tuple(target[dimension] for dimension in order))
+    along = tuple(target[dimension] for dimension in range(value.shape.rank))
+    return build.broadcast_in_order(value, dims, along)

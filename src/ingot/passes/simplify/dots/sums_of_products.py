@@ -154,11 +154,7 @@ def _product(side: _Side, dims: tuple[int | Dim, ...], build: Builder) -> Instru
     sizes = tuple(dims[dimension] for dimension in side.dimensions)
 
     def placed(factor: _Factor) -> Instruction:
-        order = tuple(sorted(range(len(factor.dimensions)), key=factor.dimensions.__getitem__))
-        value = factor.value
-        if order != tuple(range(len(order))):
-            value = build.transpose(value, dimensions=order)
-        along = tuple(side.dimensions.index(dimension) for dimension in sorted(factor.dimensions))
-        return build.broadcast_to(value, sizes, along)
+        along = tuple(map(side.dimensions.index, factor.dimensions))
+        return build.broadcast_in_order(factor.value, sizes, along)
 
     return reduce(build.multiply, map(placed, side.factors))
