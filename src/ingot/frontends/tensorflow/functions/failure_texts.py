@@ -19,7 +19,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ingot.frontends.tensorflow.api.errors import CANNOT_COMPILE, CANNOT_RUN, without_headlines
+from ingot.frontends.tensorflow.api.errors import (
+    CANNOT_COMPILE,
+    CANNOT_RUN,
+    without_headlines,
+    without_wrapper,
+)
 from ingot.frontends.tensorflow.api.modules import context, errors, execute, function_pb2
 from ingot.frontends.tensorflow.graphs.capture import (
     function_attributes,
@@ -71,6 +76,7 @@ def with_words(message: str, definition: Any, inputs: Sequence[Any], original_of
     named = _OP.search(message)
     if CANNOT_RUN not in message or _CHECK not in message or named is None:
         return message
+    message = without_wrapper(message)  # TensorFlow leaves it where a lambda is the function.
     ours = _ASSERTION.search(message)
     for check in _checks(definition, named[1], named[2], original_of):
         words = _AROUND.sub("", _failure(check, inputs, original_of)).strip()
@@ -94,6 +100,12 @@ def with_words_of_calls(
     if not all(may_repeat(item.op) for item in inside):
         return message
     return with_words(message, definition, inputs, original_of)
+
+
+def names_op_of(message: str, node: Any, original_of: Originals) -> bool:
+    """Whether a message names an op that is a node, or is in a function that the node calls."""
+    named = _OP.search(message)
+    return named is not None and _holds(node, named[1], named[2], original_of)
 
 
 def refused_by_both(words: str, refusals: Sequence[str]) -> str:
@@ -126,12 +138,24 @@ def _checks(definition: Any, op: str, name: str, original_of: Originals) -> Iter
     """
     nodes = {node.name: node for node in definition.node_def}
     for node in nodes.values():
-        if not any(item.op == op and item.name == name for item in _inside(node, original_of)):
+        if not _holds(node, op, name, original_of):
             continue
         needed = _needed(node.name, nodes)
         inside = (item for one in needed for item in _inside(nodes[one], original_of))
         if all(may_repeat(item.op) for item in inside):
             yield _only(definition, node, needed)
+
+
+def _holds(node: Any, op: str, name: str, original_of: Originals) -> bool:
+    """Whether a node is an op of some type and name, or one of the functions that it calls has it.
+
+    Where TensorFlow put a function's nodes in the place of its call, the call's name comes first.
+    """
+    is_below = name.startswith(f"{node.name}/")
+    return any(
+        item.op == op and (item.name == name or (is_below and name.endswith(f"/{item.name}")))
+        for item in _inside(node, original_of)
+    )
 
 
 def _needed(name: str, nodes: Mapping[str, Any]) -> dict[str, None]:
