@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ingot.frontends.tensorflow.api.errors import CANNOT_RUN, without_wrapper
+from ingot.frontends.tensorflow.api.errors import without_wrapper
 from ingot.frontends.tensorflow.api.modules import (
     context,
     errors,
@@ -26,7 +26,12 @@ from ingot.frontends.tensorflow.api.modules import (
     resource_variable_ops,
     tensorflow,
 )
-from ingot.frontends.tensorflow.functions.failure_texts import Originals, names_op_of, with_words
+from ingot.frontends.tensorflow.functions.failure_texts import (
+    Originals,
+    is_of_program,
+    names_op_of,
+    with_words,
+)
 from ingot.frontends.tensorflow.graphs.variables import may_repeat
 
 _VARIABLE, _READ = "VarHandleOp", "ReadVariableOp"
@@ -62,7 +67,7 @@ def explained_run(original: Any, original_of: Originals) -> Any:
             )
         except errors.OpError as error:
             # What was fed earlier in a partial run is not known here.
-            if handle is None and CANNOT_RUN in error.message:
+            if handle is None and is_of_program(error.message):
                 wanted = [*target_list, *(tensor.op for tensor in fetch_list)]
                 find = _definitions_of(session.graph, original_of)
                 failed = _FailedRun(session.graph, wanted, feed_dict, read, find)
@@ -116,7 +121,8 @@ class _FailedRun:
             with ops.init_scope(), context.eager_mode():
                 made = [make() for make in makers.values()]
                 values = [getattr(item, "handle", item) for item in made]
-                found = with_words(message, definition, values, self._original_of)
+                find = self._original_of
+                found = with_words(message, definition, values, find, of_refusals=True)
             if found != message:
                 return found
         return message
