@@ -32,6 +32,7 @@ from ingot.frontends.tensorflow.api.modules import (
     polymorphic_function,
     profiler,
     saved_model_save,
+    session,
     traceback_utils,
     while_v2,
 )
@@ -56,6 +57,7 @@ from ingot.frontends.tensorflow.functions.replacement import (
     replace_function,
     with_original_bodies,
 )
+from ingot.frontends.tensorflow.functions.session_failures import explained_run
 from ingot.frontends.tensorflow.launches.body import INGOT_COMPILE, as_bool
 from ingot.frontends.tensorflow.launches.launch_op import register
 from ingot.frontends.tensorflow.tracing.gradients import (
@@ -194,6 +196,7 @@ def _replace_all(compiler: Compiler, strict: bool) -> None:
     replace(polymorphic_function, "Function._initialize", _with_created_variables)
     replace(atomic_function, "AtomicFunction.call_flat", _one_op_call)
     replace(atomic_function, "InterpolateRuntimeError.interpolate", keep_own_text)
+    replace(atomic_function, "InterpolateRuntimeError.DENY_LIST_PHRASES", quiet)
     replace(traceback_utils, "_EXCLUDED_PATHS", quiet)
     replace(polymorphic_function, "Function.experimental_get_compiler_ir", get_compiler_ir)
     replace(context, "Context.get_compiler_ir", ir_of_concrete_function)
@@ -203,6 +206,7 @@ def _replace_all(compiler: Compiler, strict: bool) -> None:
     replace(context, "Context.add_function_def", _without_known)
     replace(context, "Context._set_global_seed", _restarting)
     replace(context, "Context.clear_kernel_cache", _restarting)
+    replace(session, "BaseSession._do_run", _explained_run)
     replace(profiler, "_pywrap_profiler.ProfilerSession", with_kernels)
 
 
@@ -303,6 +307,11 @@ def _one_op_call(original: Any) -> Any:
         return replacement.run(atomic, args, lambda: original(atomic, *args)) or None
 
     return call_flat
+
+
+def _explained_run(original: Any) -> Any:
+    """Return the `BaseSession._do_run` whose errors have TensorFlow's words first."""
+    return explained_run(original, original_of)
 
 
 def _settled_forward(original: Any) -> Any:

@@ -162,6 +162,12 @@ def kept(monkeypatch, tmp_path):
     is_available.cache_clear()
 
 
+def test_the_self_test_passes_inside_a_graph_too(kept):
+    """The first function of a process may be one that a session runs."""
+    with tf.Graph().as_default():
+        assert is_available()
+
+
 def test_the_self_test_is_done_once_for_the_files_of_a_tensorflow(kept, monkeypatch):
     done, find = [], variable_test._find_problem
     monkeypatch.setattr(variable_test, "_find_problem", lambda: done.append(1) or find())

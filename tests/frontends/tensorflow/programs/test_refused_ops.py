@@ -303,3 +303,29 @@ def test_labels_that_are_collapsed() -> None:
     wanted = flat(tf.function(program)(scores))
     assert_same(flat(tf.function(program, jit_compile=True)(scores)), wanted)
     assert COMPILED
+
+
+def parts(count: int) -> Callable[[Any, Any], Any]:
+    def program(x: Any, sizes: Any) -> Any:
+        return tf.raw_ops.SplitV(value=x, size_splits=sizes, axis=0, num_split=count)
+
+    return program
+
+
+def offsets(x: Any, shape: Any) -> Any:
+    return tf.raw_ops.ConcatOffset(concat_dim=1, shape=[tf.shape(x), shape])
+
+
+MISTAKES: dict[str, tuple[Callable[[Any, Any], Any], list[int], str]] = {
+    "fewer_parts": (parts(2), [2, 2, 1], "have the same elements as outputs"),
+    "more_parts": (parts(3), [2, 3], "have the same elements as outputs"),
+    "rank": (offsets, [5, 7, 3], "should contain 2 elem"),
+    "size": (offsets, [4, 7], "All dimensions except 1 must match"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_that_tensorflow_finds_when_the_node_runs(name: str) -> None:
+    program, values, words = MISTAKES[name]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+        tf.function(program, jit_compile=True)(numbers(5, 3), tf.constant(values))

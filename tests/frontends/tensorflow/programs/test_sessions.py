@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled functions in graphs that a session runs, and the words in which they refuse values."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -234,3 +236,79 @@ def test_a_session_has_what_loops_call_after_a_gradient_changed_the_calls(compil
     assert compiled
     for have, want in zip(found, run(None), strict=True):
         np.testing.assert_allclose(have, want, rtol=1e-5)
+
+
+def positions(x):
+    return tf.cast(x * 3, tf.int32)
+
+
+def asserted(x):
+    tf.debugging.assert_less(x, 2.0, message="too large")
+    return x * 2
+
+
+def gathered(x):
+    return tf.gather(x, positions(x))
+
+
+def variable(*, use_resource=True):
+    start = np.array([1, 2], np.float32)
+    return tf.compat.v1.get_variable("v", initializer=start, use_resource=use_resource)
+
+
+def of_a_variable(x, *, use_resource=True):
+    return tf.gather(variable(use_resource=use_resource) * 2, positions(x))
+
+
+def compiled_of_a_variable(x):
+    v = variable()
+    return tf.function(lambda x: tf.gather(v * 2, positions(x)), jit_compile=True)(x)
+
+
+def written_by_the_run(x):
+    v = variable()
+    return v.assign(v + tf.reduce_sum(tf.gather(v * 2, positions(x))))
+
+
+def drawn(x):
+    return tf.gather(tf.random.normal([3]) + x, positions(x))
+
+
+OF_THREE, OF_TWO = r"indices\[1\] = 15 is not in \[0, 3\)", r"indices\[1\] = 15 is not in \[0, 2\)"
+FAILED_RUNS = {
+    "function": (
+        tf.function(asserted, jit_compile=True),
+        r"assertion failed: \[too large\].* \[0 5 0\] .*",
+    ),
+    "refused": (
+        tf.function(lambda x: tf.reshape(x, [positions(x)[1], 2]), jit_compile=True),
+        "Input to reshape is a tensor with 3 values, but the requested shape has 30",
+    ),
+    "call": (tf.function(lambda x: tf.function(gathered, jit_compile=True)(x) + 1), OF_THREE),
+    "cluster": (gathered, OF_THREE),
+    "cond": (lambda x: tf.cond(x[1] > 2, lambda: gathered(x), lambda: x), OF_THREE),
+    "variable": (of_a_variable, OF_TWO),
+    "reference": (lambda x: of_a_variable(x, use_resource=False), OF_TWO),
+    "capture": (compiled_of_a_variable, OF_TWO),
+    "written": (written_by_the_run, None),
+    "drawn": (drawn, None),
+}
+
+
+@pytest.mark.parametrize("name", FAILED_RUNS)
+def test_a_failed_run_has_tensorflows_words_first_where_they_are_sure(name):
+    program, words = FAILED_RUNS[name]
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, [None])
+        with tf.xla.experimental.jit_scope():
+            y = program(x)
+        start = tf.compat.v1.global_variables_initializer()
+        graph.finalize()
+        with tf.compat.v1.Session() as session:
+            session.run(start)
+            with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+                session.run(y, {x: [0, 5, 0]})
+    first = "Graph execution error:\n\n" + (f"{words}\n" if words else "")
+    assert re.match(f"{first}Ingot cannot (run|compile) ", raised.value.message), (
+        raised.value.message
+    )

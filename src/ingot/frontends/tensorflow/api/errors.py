@@ -37,7 +37,7 @@ _HEADLINES = regex(
     rf"^Graph execution error:\n\n(?:Detected at node .*:\n(?:{_NO_TRACE}|  File .*)\n)*"
 )
 _WRAPPER = regex(
-    r"^\{\{function_node __wrapped__[^}]*\}\} |\s*\[\[\{*node [^\]]*\]\]|\s*\[Op:\w*\]$"
+    r"^(?:\{\{function_node [^}]*\}\} )+|\s*\[\[\{*(?:function_)?node [^\]]*\]\]|\s*\[Op:\w*\]$"
 )
 
 
@@ -110,7 +110,7 @@ def status_error(code: int, text: str) -> Exception:
 
 
 def without_wrapper(text: str) -> str:
-    """Return a message without what TensorFlow puts around it: names of ops that are Ingot's."""
+    """Return a message without what TensorFlow puts around it: names of ops and functions."""
     return _WRAPPER.sub("", text)
 
 

@@ -12,5 +12,6 @@ The files, importers first:
 * `hosting`: bodies of several launches and the nodes between them that stay with TensorFlow;
 * `list_forms`: converts lists of lists made by compiled code for functions that TensorFlow runs;
 * `failure_texts`: TensorFlow's wording for checks that failed in compiled functions;
+* `session_failures`: the same where a session runs them;
 * `dropped_launches`: frees the programs of functions that have been collected.
 """

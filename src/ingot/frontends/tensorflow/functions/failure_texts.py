@@ -19,7 +19,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ingot.frontends.tensorflow.api.errors import CANNOT_COMPILE, CANNOT_RUN, without_headlines
+from ingot.frontends.tensorflow.api.errors import (
+    CANNOT_COMPILE,
+    CANNOT_RUN,
+    without_headlines,
+    without_wrapper,
+)
 from ingot.frontends.tensorflow.api.modules import context, errors, execute, function_pb2
 from ingot.frontends.tensorflow.graphs.capture import (
     function_attributes,
@@ -34,7 +39,7 @@ from ingot.frontends.tensorflow.variants.specialisation import COMPUTED_VALUE
 from ingot.support.regex import regex
 
 _CHECK = "error[INGOT0505]"
-"""The code of checks at run time. A call that Ingot refuses to lower is not made again: kernels of
+"""The code of checks at run time. What fails with another code does not run again: kernels of
 TensorFlow's end the process over some operands of a wrong rank (`lowering.walk.ranks`)."""
 _ASSERTION = regex(r"assertion failed: .*?(?=\n  op: |\n\s*\[\[|\Z)", re.DOTALL)
 _HOST_HINTS = regex(rf"\n  hint: [^\n]*{re.escape(HOST_HINT)}[^\n]*")
@@ -57,7 +62,14 @@ def call_attributes(runtime: Any) -> tuple[Any, ...]:
     return tuple(part for item in options.items() for part in item)
 
 
-def with_words(message: str, definition: Any, inputs: Sequence[Any], original_of: Originals) -> str:
+def with_words(
+    message: str,
+    definition: Any,
+    inputs: Sequence[Any],
+    original_of: Originals,
+    *,
+    of_refusals: bool = False,
+) -> str:
     """Return the message of a failed call with TensorFlow's words first.
 
     A message that is no program's, or of which TensorFlow says nothing, stays as it is.
@@ -67,17 +79,21 @@ def with_words(message: str, definition: Any, inputs: Sequence[Any], original_of
         definition: the FunctionDef of the function as it was traced.
         inputs: the flat inputs of the call.
         original_of: finds the bodies of compiled functions that it calls.
+        of_refusals: also where the call was not compiled. An eager call hands such a node to
+            TensorFlow and goes on; a graph that runs already cannot.
     """
     named = _OP.search(message)
-    if CANNOT_RUN not in message or _CHECK not in message or named is None:
+    is_check = CANNOT_RUN in message and _CHECK in message
+    if named is None or not (is_check or (of_refusals and CANNOT_COMPILE in message)):
         return message
+    message = without_wrapper(message)  # TensorFlow leaves it where a lambda is the function.
     ours = _ASSERTION.search(message)
     for check in _checks(definition, named[1], named[2], original_of):
         words = _AROUND.sub("", _failure(check, inputs, original_of)).strip()
         if not words or CANNOT_RUN in words or CANNOT_COMPILE in words:
             continue
         if ours is None:
-            return f"{words}\n{message}"
+            return f"{words}\n{_HOST_HINTS.sub('', message)}"
         theirs = _ASSERTION.search(words)
         if theirs is not None and _is_like(theirs[0], ours[0]):
             return f"{words}\n{message.replace(ours[0], theirs[0])}"
@@ -88,12 +104,23 @@ def with_words_of_calls(
     message: str, definition: Any, inputs: Sequence[Any], original_of: Originals
 ) -> str:
     """Return `with_words` for a function that is not compiled itself, unless it has effects."""
-    if CANNOT_RUN not in message:
+    if not is_of_program(message):
         return message
     inside = (item for node in definition.node_def for item in _inside(node, original_of))
     if not all(may_repeat(item.op) for item in inside):
         return message
-    return with_words(message, definition, inputs, original_of)
+    return with_words(message, definition, inputs, original_of, of_refusals=True)
+
+
+def is_of_program(message: str) -> bool:
+    """Whether a message is Ingot's, of a program that failed or of a call that is none."""
+    return CANNOT_RUN in message or CANNOT_COMPILE in message
+
+
+def names_op_of(message: str, node: Any, original_of: Originals) -> bool:
+    """Whether a message names an op that is a node, or is in a function that the node calls."""
+    named = _OP.search(message)
+    return named is not None and _holds(node, named[1], named[2], original_of)
 
 
 def refused_by_both(words: str, refusals: Sequence[str]) -> str:
@@ -126,12 +153,24 @@ def _checks(definition: Any, op: str, name: str, original_of: Originals) -> Iter
     """
     nodes = {node.name: node for node in definition.node_def}
     for node in nodes.values():
-        if not any(item.op == op and item.name == name for item in _inside(node, original_of)):
+        if not _holds(node, op, name, original_of):
             continue
         needed = _needed(node.name, nodes)
         inside = (item for one in needed for item in _inside(nodes[one], original_of))
         if all(may_repeat(item.op) for item in inside):
             yield _only(definition, node, needed)
+
+
+def _holds(node: Any, op: str, name: str, original_of: Originals) -> bool:
+    """Whether a node is an op of some type and name, or one of the functions that it calls has it.
+
+    Where TensorFlow put a function's nodes in the place of its call, the call's name comes first.
+    """
+    is_below = name.startswith(f"{node.name}/")
+    return any(
+        item.op == op and (item.name == name or (is_below and name.endswith(f"/{item.name}")))
+        for item in _inside(node, original_of)
+    )
 
 
 def _needed(name: str, nodes: Mapping[str, Any]) -> dict[str, None]:

@@ -56,7 +56,8 @@ def is_available() -> bool:
     if stored.read(name) is not None:
         return True
     try:
-        with ops.init_scope(), tensorflow.device("CPU:0"):
+        # In a graph of TensorFlow 1 the scope alone stays in the graph.
+        with ops.init_scope(), context.eager_mode(), tensorflow.device("CPU:0"):
             problem = _find_problem()
     except Exception as error:  # any failure means: do not use it
         problem = repr(error)

@@ -215,6 +215,9 @@ def _split_v(op: Op) -> tuple[Value, ...]:
     op.let_be_scalar(2)
     axis = op.axis(2, operand.shape.rank)
     sizes = list(op.sizes(1, "split sizes", least=-1))
+    count = int(op.attribute("num_split"))
+    if len(sizes) != count:
+        raise op.mistake(f"{len(sizes)} split sizes {sizes} for {count} parts")
     whole = operand.shape.dims[axis]
     if -1 in sizes:
         rest: Size = whole

@@ -207,7 +207,7 @@ def _split_v(op: Op, arrays: list[Array]) -> tuple[Array, ...] | None:
     if _symbolic(arrays[1]) or _has_negative(arrays[1]):
         return None
     axis, ends = int(arrays[2].ravel()[0]), np.cumsum(arrays[1])
-    if not ends.size or ends[-1] != arrays[0].shape[axis]:
+    if not ends.size or ends.size != op.attribute("num_split") or ends[-1] != arrays[0].shape[axis]:
         return None
     return tuple(np.split(arrays[0], ends[:-1], axis))
 
@@ -325,15 +325,27 @@ def _dynamic_stitch(op: Op, arrays: list[Array]) -> Array | None:
 
 
 def _concat_offset(op: Op, arrays: list[Array]) -> tuple[Array, ...]:
-    axis = int(arrays[0])
+    axis = op.axis_of(int(arrays[0]), len(arrays[1]))
     start: Size = 0
     offsets: list[Array] = []
     for shape in arrays[1:]:
+        if not _fit(arrays[1], shape, axis):
+            raise op.mistake(f"shapes {list(arrays[1])} and {list(shape)} cannot be concatenated")
         offset = object_array([0] * len(shape))
         offset[axis] = start
         offsets.append(offset)
         start = start + plain_size(shape[axis])
     return tuple(offsets)
+
+
+def _fit(first: Array, second: Array, axis: int) -> bool:
+    """Whether shapes may be equal but for the size of an axis: sizes that are not known may."""
+    known = [
+        at
+        for at, pair in enumerate(zip(first, second, strict=False))
+        if at != axis and not any(isinstance(size, Dim) for size in pair)
+    ]
+    return len(first) == len(second) and all(first[at] == second[at] for at in known)
 
 
 def _broadcast_args(op: Op, arrays: list[Array]) -> Array | None:
