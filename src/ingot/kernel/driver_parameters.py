@@ -52,7 +52,7 @@ class RowBlocks(Struct, is_constant=True):
 
 
 SCRATCH_CHUNKS = 16
-"""Chunks at most where each has scratch of its own, larger than a row: enough for all threads."""
+"""Chunks at most where each has scratch of its own, larger than a row: further threads idle."""
 
 
 @record

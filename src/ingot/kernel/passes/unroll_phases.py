@@ -29,9 +29,8 @@ from ingot.support.records import replace
 
 MOST_PHASES = 8
 """Positions of a period at most. Sums of two interior-padded arrays of 512x256 took 0.98 to 1.02 of
-the time with periods of 2 to 8, `exp` of them 0.89 to 0.98; they took 0.5 to 0.7 to compile. With
-periods of 12, 16 and 24 the sums took 1.06 to 1.09, and as long or longer to compile (Sapphire
-Rapids, one thread, 2026-12-01)."""
+the time with periods of 2 to 8, `exp` of them 0.89 to 0.98; with periods of 12, 16 and 24 the sums
+1.06 to 1.09, `exp` 0.81 to 0.9 (Sapphire Rapids, one thread, 2026-12-01)."""
 
 
 def unroll_phases(kernel: LoopKernel) -> LoopKernel:
