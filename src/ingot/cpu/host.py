@@ -41,8 +41,7 @@ class CpuHostProgram(HostProgram):
         self._parallel = f.load(lt.PTR, f.gep(self.runtime, runtime_offset("parallel")), 8)
         emitted = [kernel.emitted for kernel in kernels.compiled.values()]
         emitted += [loop.emitted for loop in kernels.loops.loops.values()]
-        self._slots = max((kernel.slots for kernel in emitted), default=0)
-        self._slots = max(self._slots, _COPY_SLOTS)
+        self._slots = max([_COPY_SLOTS, *(kernel.slots for kernel in emitted)])
         self._env = f.alloca(lt.I64, self._slots, 64)
 
     def part(self, function: Computation) -> CpuHostProgram:
@@ -127,7 +126,10 @@ _COPY_SLOTS = 3
 
 
 def _copy_chunk(module: ModuleBuilder) -> FunctionRef:
-    """Define the function that copies a chunk of a large array."""
+    """Define the function that copies a chunk of a large array.
+
+    Of steps the runtime has it (`COPY`); machine code calls nothing of the runtime by name.
+    """
     params = (("env", lt.PTR), ("chunk", lt.I64))
     f = module.function("copy_chunk", lt.VOID, params, linkage="internal")
     env, chunk = f.params

@@ -51,8 +51,8 @@ class RowBlocks(Struct, is_constant=True):
     row_blocks: i64
 
 
-SCRATCH_CHUNKS = 16
-"""Chunks at most where each has scratch of its own, larger than a row: further threads idle."""
+ROW_CHUNKS, SCRATCH_CHUNKS = 32, 16
+"""Chunks at most where each has scratch of its own: for a row, or more. Further threads idle."""
 
 
 @record

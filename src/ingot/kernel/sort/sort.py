@@ -17,7 +17,7 @@ from ingot.hlo.dim import Dim, product
 from ingot.hlo.dtype import PRED, DType
 from ingot.hlo.opset.indexing import SortAttributes
 from ingot.kernel import expr as ex
-from ingot.kernel.driver_parameters import Chunks
+from ingot.kernel.driver_parameters import ROW_CHUNKS, Chunks
 from ingot.kernel.elemental.rules import combiner_exprs
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import Buffer, SortKernel
@@ -29,12 +29,8 @@ from ingot.native.pointers import Struct
 from ingot.native.types import i64
 from ingot.support.records import record
 
-ROW_CHUNKS = 32
-"""Chunks of sorts and selections at most: each has scratch for a row of its own."""
-
 CHUNK_ELEMENTS = 4096
 """Elements per chunk at least: some ten microseconds."""
-
 
 PART = 16_384
 """Elements of a part of a long row, at least: a quarter of a millisecond."""

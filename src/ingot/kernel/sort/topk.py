@@ -12,10 +12,9 @@ from ingot.hlo import dim
 from ingot.hlo.computation import Computation
 from ingot.hlo.dim import Dim, ceil_div, product, round_up
 from ingot.hlo.opset.indexing import TopKAttributes
-from ingot.kernel.driver_parameters import Chunks
+from ingot.kernel.driver_parameters import ROW_CHUNKS, Chunks
 from ingot.kernel.ir import TopKKernel
 from ingot.kernel.loop.build import buffers_of
-from ingot.kernel.sort.sort import ROW_CHUNKS
 from ingot.native.pointers import Struct
 from ingot.native.types import i64
 from ingot.support.records import record

@@ -4,7 +4,7 @@
 The numbers of a product are in env (`kernel.product.variant.ProductNumbers`), as are
 the addresses of the micro-kernels: two heights, whole and masked. One driver for each variant
 serves all plain products of the process. Sums go to the result, or to a tile on the stack, from
-which an epilogue takes the rows of each row block, or a copy (`parameters.copied_row`).
+which an epilogue takes the rows of each row block, or a copy (`ProductNumbers.copied_row`).
 
 A unit multiplies piece of k by piece, row block by row block, panel by panel. Its columns are
 packed before, or by the micro-kernels of its first row block, which read them where they lie: so

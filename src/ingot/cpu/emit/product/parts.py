@@ -114,7 +114,7 @@ class Products(Known):
 
     @property
     def tile_bytes(self) -> int:
-        """Bytes of the sums that wait for an epilogue."""
+        """Bytes of the sums that wait for an epilogue, or to be copied."""
         sums = UNIT_TILE_BYTES if self.variant.ahead else TILE_BYTES
         return sums + (self.columns + MAX_EPILOGUE_LANES) * self.bytes
 
@@ -156,9 +156,9 @@ class Unit(Struct):
     """A unit: row blocks by columns of a matrix, of which a piece of k is multiplied.
 
     `top` is its first row; `first_block` to `last_block` are its row blocks. A piece begins at
-    `start` and has `depth` products. `out` is the unit's first sum: in the result, or in the tile
-    that waits for an epilogue. Columns are packed to `panels`, rows to `rows`. `lhs_row` is the
-    step in words from row to row of an lhs that tiles are loaded from in place; 0: it is packed.
+    `start` and has `depth` products. `out` is the unit's first sum: in the result, or in the tile,
+    which an epilogue or a copy takes. Columns are packed to `panels`, rows to `rows`. `lhs_row` is
+    the step in words from row to row of an lhs that tiles are loaded from in place; 0: it is packed.
     """
 
     env: DriverStart

@@ -61,18 +61,17 @@ def finish(of: Products, unit: Unit, sums: Pointer, block: i64, last_block: i64)
     part = unit.part
     epilogue = unit.env.epilogue
     if unit.start + part.k_block >= part.k:
+        row = first_row(part, block)
+        rows = first_row(part, last_block) - row
         if epilogue is not None:
-            row = first_row(part, block)
-            rows = first_row(part, last_block) - row
             behind = part + sizeof(Part)
             epilogue(behind, sums, unit.batch, row, rows, 1, unit.column, unit.columns)
         elif part.copied_row != 0:
-            row = first_row(part, block)
             target = result_at(of, unit, row, part.copied_row)
-            size = unit.columns * of.bytes
-            for number in range(0, first_row(part, last_block) - row):
+            for number in range(0, rows):
                 source = sums + number * part.out_row * of.bytes
-                memcpy(target + number * part.copied_row * of.bytes, source, size)
+                to = target + number * part.copied_row * of.bytes
+                memcpy(to, source, unit.columns * of.bytes)
 
 
 @Vectors[[Products, Unit, Block], None]
