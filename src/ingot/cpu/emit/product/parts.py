@@ -158,7 +158,8 @@ class Unit(Struct):
     `top` is its first row; `first_block` to `last_block` are its row blocks. A piece begins at
     `start` and has `depth` products. `out` is the unit's first sum: in the result, or in the tile,
     which an epilogue or a copy takes. Columns are packed to `panels`, rows to `rows`. `lhs_row` is
-    the step in words from row to row of an lhs that tiles are loaded from in place; 0: it is packed.
+    the step in words from row to row of an lhs that tiles are loaded from in place; 0 where it is
+    packed.
     """
 
     env: DriverStart
