@@ -4,8 +4,7 @@
 A minifloat is an `i8` that holds its bits, in memory and in registers: data movement does not
 interpret it. Arithmetic is in f32, so only `convert` comes here. Invariant: round to nearest even,
 once; NaN, infinities, overflow and zeros follow each format's own rules, as in ml_dtypes and XLA.
-The one exception is theirs too: f8e8m0fnu rounds halves up, and values between its two least ones
-round to the greater.
+The one exception is theirs too: f8e8m0fnu, which has no mantissa, rounds halves up.
 
 Source: ml_dtypes/include/float8.h, float4.h; xla/service/elemental_ir_emitter.cc.
 """
@@ -218,7 +217,7 @@ def _narrow_exponent(f: FunctionBuilder, bits: Value) -> Value:
     """Zero, negative numbers, infinity and NaN are NaN."""
     integer = bits.type
     below = f.zext(f.icmp("ult", bits, const(integer, 1 << 23)), integer)
-    half = f.sub(const(integer, 1 << 22), below)
+    half = f.lshr(const(integer, 1 << 22), below)  # the least two numbers lie half as far apart
     rounded = f.lshr(f.add(bits, half), const(integer, 23))
     # As unsigned numbers: zero wraps to the top, negative numbers and NaN lie above infinity.
     less_one = f.sub(bits, const(integer, 1))
