@@ -118,6 +118,8 @@ def test_illegal_schedules_are_refused(name: str, changes: dict[str, object], br
         ("joined_rows", {"axis": Axis("@9", 1000)}, "@9 is no axis of the grid"),
         ("transposed_rows", {"width": 4}, "a row is longer than what is read of it"),
         ("transposed_rows", {"lanes": 8}, "lanes are not the rows of a block"),
+        ("peeled_rows", {"peeled": (True, False)}, "2 passes of 1 are peeled or not"),
+        ("peeled_pass", {"peeled": (True, True)}, "a pass is peeled that stores nothing"),
         ("row_nest", {"parts": ((0, 8), (9, 1))}, "parts leave elements of a row out"),
         ("row_nest", {"parts": ((0, 8),)}, "parts are not as long as a row"),
         ("row_nest", {"written": 2}, "more axes are written out than there are"),

@@ -22,8 +22,9 @@ from ingot.emit.values.values import ValueEmitter, angles_of
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, always_positive, minimum, product
 from ingot.kernel.analysis.gathers import Gather
+from ingot.kernel.analysis.peeled_rows import aligned_store, elements_of_line
 from ingot.kernel.expr import Expr, make, walk
-from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction
+from ingot.kernel.ir import Axis, LoopKernel, Pass, Reduction, Store
 from ingot.kernel.schedule.loop_schedule import InLanes, LoopSchedule
 from ingot.llvm import types as lt
 from ingot.llvm.machine_model import LINE_BYTES
@@ -49,6 +50,7 @@ class Strip:
         lanes: lanes of a block.
         is_whole: whether it is known that nothing is left over, so that no block is masked.
         aligned: divides `low`, as is known.
+        peeled: the store whose cache lines the vectors are aligned to, if they are.
     """
 
     axis: str
@@ -57,6 +59,7 @@ class Strip:
     lanes: int
     is_whole: bool = False
     aligned: int = 1
+    peeled: Store | None = None
 
 
 class LoopEmitter(UnitEmitter):
@@ -96,7 +99,15 @@ class LoopEmitter(UnitEmitter):
         if whole and self.schedule.block == lanes and not ahead:
             self._at(axis.name, low, Lanes(axis.name, lanes, None, aligned), [], vectors)
             return
-        self.vectorize(Strip(axis.name, low, high, lanes, whole, aligned), [], vectors, ahead)
+        peeled = self._peeled(0, self.kernel.stores)
+        strip = Strip(axis.name, low, high, lanes, whole, aligned, peeled)
+        self.vectorize(strip, [], vectors, ahead)
+
+    def _peeled(self, number: int, stores: tuple[Store, ...]) -> Store | None:
+        """Return the store whose lines the vectors of a pass are aligned to, if they are."""
+        strategy = self.schedule.strategy
+        passes = strategy.peeled if isinstance(strategy, InLanes) else ()
+        return aligned_store(stores) if number < len(passes) and passes[number] else None
 
     def _fetch_row(self, load: Expr, axis: Axis, block: tuple[IndexValue, IndexValue]) -> None:
         """Prefetch a block of the row that a load reads `ROWS_AHEAD` rows later, or in the last."""
@@ -135,6 +146,8 @@ class LoopEmitter(UnitEmitter):
         `ahead`: gathers of the body whose indices are computed ahead.
         """
         f, name, lanes = self.f, strip.axis, strip.lanes
+        if strip.peeled is not None:
+            strip = self._peel(strip, strip.peeled, body)
         low, high, only_whole = strip.low, strip.high, strip.is_whole
         aligned = gcd(lanes, low if isinstance(low, int) else strip.aligned)
 
@@ -169,6 +182,25 @@ class LoopEmitter(UnitEmitter):
             return self._at(name, whole, Lanes(name, lanes, mask, aligned), values, body)
 
         return f.if_(f.ilt(whole, high), tail, otherwise=values)
+
+    def _peel(self, strip: Strip, store: Store, body: Block) -> Strip:
+        """Run `body` for what is left of the cache line that a strip begins in; return the rest."""
+        f, emitter, name = self.f, self.emitter, strip.axis
+        line, memory = elements_of_line(store), memory_type(store.value.dtype)
+        emitter.names[name] = strip.low
+        emitter.open_scope()
+        first = f.gep(emitter.buffers[store.buffer], emitter.base_index(store.index, ()), memory)
+        emitter.close_scope()
+        bytes_left = f.and_(f.neg(f.ptrtoint(first)), f.const(lt.I64, LINE_BYTES - 1))
+        left = f.lshr(bytes_left, f.const(lt.I64, memory.bytes.bit_length() - 1))
+        count = f.imin(left, f.isub(strip.high, strip.low))
+
+        def peeled() -> list[Value]:
+            lanes = Lanes(name, line, self._first_lanes(count, line))
+            return self._at(name, strip.low, lanes, [], body)
+
+        f.if_(f.ilt(0, count), peeled, otherwise=[])
+        return Strip(name, f.iadd(strip.low, count), strip.high, strip.lanes)
 
     def _first_lanes(self, count: IndexValue, lanes: int) -> Value:
         """Return the mask of the first `count` lanes."""
@@ -255,8 +287,9 @@ class LoopEmitter(UnitEmitter):
             part = self.part_length if axis is item.axes[0] else 0
             whole = divides(lanes, axis.extent, part)
             aligned = lanes if divides(lanes, part) else 1
+            peeled = self._peeled(self.kernel.passes.index(item), item.stores)
             return self.vectorize(
-                Strip(axis.name, low, high, lanes, whole, aligned),
+                Strip(axis.name, low, high, lanes, whole, aligned, peeled),
                 values,
                 lambda carried: self._point(item, carried),
                 self._gathers(item),

@@ -146,8 +146,9 @@ def _words(strategy: Strategy) -> list[str]:
             return [f"rows{rows}"] + ["overlaps"] * overlaps
         case JoinedRows():
             return ["rows"]
-        case InLanes(copies=copies, fetched=fetched):
-            return ["copies"] * copies + ["fetched"] * bool(fetched)
+        case InLanes(copies=copies, fetched=fetched, peeled=peeled):
+            words = ["copies"] * copies + ["fetched"] * bool(fetched)
+            return words + [f"peeled{number}" for number, item in enumerate(peeled) if item]
         case Pieces() | GatheredRows() | RowNest():
             return []
 

@@ -207,6 +207,8 @@ def _match_nest(request: LoopRequest) -> LoopSchedule | str:
         return ALONG_PASSES
     if request.grid_lanes.lanes == 1 or request.streams:
         return "it has one lane, or does nothing but wait for memory"
+    if request.peeled:
+        return "its rows are long enough to be aligned to cache lines"
     kernel, axis = request.kernel, request.axis
     lanes = most_lanes(kernel, request.vectors, axis.extent, wide=False)
     strategy = row_nest(kernel, axis, lanes)
@@ -248,13 +250,14 @@ def _match_split(request: LoopRequest) -> LoopSchedule | str:
 def _match_lanes(request: LoopRequest) -> LoopSchedule:
     kernel, axis, effort = request.kernel, request.axis, request.effort
     if axis is None:
-        return _in_lanes(request, InLanes(), effort)
+        return _in_lanes(request, InLanes(peeled=request.peeled), effort)
     copies = isinstance(axis.extent, int) and is_copied(kernel.passes, axis.name, axis.extent)
     if copies:
         effort = Effort.MEMORY_BOUND
     elif effort is Effort.FULL and request.has_whole_registers:
         effort = Effort.LATENCY_BOUND if is_latency_bound(kernel, request.used_vectors) else effort
-    return _in_lanes(request, InLanes(copies, rows_fetched(kernel, axis)), effort)
+    strategy = InLanes(copies, rows_fetched(kernel, axis), request.peeled)
+    return _in_lanes(request, strategy, effort)
 
 
 def _in_lanes(

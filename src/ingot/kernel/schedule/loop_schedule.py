@@ -58,12 +58,15 @@ class InLanes(LaneBlocks):
             (`piece_loops.is_copied`).
         fetched: loads of rows that are fetched some rows before they are read
             (`analysis.gathers.rows_fetched`).
+        peeled: which passes begin their rows with a vector of as many lanes as are left of a cache
+            line (`analysis.peeled_rows`); of lanes along the grid one entry for all passes.
     """
 
     name = "lanes"
 
     copies: bool = False
     fetched: tuple[Expr, ...] = ()
+    peeled: tuple[bool, ...] = ()
 
 
 @record

@@ -15,6 +15,7 @@ from ingot.hlo import dim
 from ingot.hlo.dim import Dim
 from ingot.kernel.analysis.gathers import GathersAhead, gathers_ahead, lanes_loaded
 from ingot.kernel.analysis.lane_counts import most_lanes, pass_lanes, widest_in_memory
+from ingot.kernel.analysis.peeled_rows import peeled_passes
 from ingot.kernel.analysis.vector_axis import grid_vector_axis, is_column_reduction
 from ingot.kernel.analysis.work import (
     IN_ORDER,
@@ -120,6 +121,16 @@ class LoopRequest:
             why = "its updates are few, read results or are more than one store"
         ahead = gathers_ahead(kernel, vectors, axis, (lanes,) * len(kernel.passes))
         return GridLanes(axis, lanes_loaded(ahead.bits, lanes), ahead, staged, row, why)
+
+    @cached_property
+    def peeled(self) -> tuple[bool, ...]:
+        """As in `InLanes`."""
+        kernel, axis = self.kernel, self.axis
+        if axis is None:
+            return peeled_passes(kernel, None, self.pass_lanes.lanes, self.vectors)
+        if self.grid_lanes.ahead.bits or self.grid_lanes.staged:
+            return ()
+        return peeled_passes(kernel, axis, (self.grid_lanes.lanes,), self.vectors)
 
     @property
     def has_whole_registers(self) -> bool:

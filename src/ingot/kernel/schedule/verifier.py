@@ -117,6 +117,15 @@ def _of_units(kernel: LoopKernel, schedule: LoopSchedule) -> Constraints:
         yield have == chunks, f"chunks: {chunks} of {grain} units are not {units}"
 
 
+def _of_in_lanes(kernel: LoopKernel, schedule: LoopSchedule, strategy: InLanes) -> Constraints:
+    peeled, in_grid = strategy.peeled, schedule.vector_axis is not None
+    stores = [kernel.stores] if in_grid else [item.stores for item in kernel.passes]
+    is_for_each = len(peeled) in (0, len(stores))
+    yield is_for_each, f"lanes: {len(peeled)} passes of {len(stores)} are peeled or not"
+    do_store = all(made or not item for item, made in zip(peeled, stores, strict=False))
+    yield do_store, "lanes: a pass is peeled that stores nothing"
+
+
 def _of_pieces(kernel: LoopKernel, schedule: LoopSchedule, strategy: Pieces) -> Constraints:
     axes = [cut.axis for cut in strategy.cuts]
     is_last = axes[-1:] == [schedule.vector_axis]
@@ -204,6 +213,7 @@ def _of_nest(kernel: LoopKernel, schedule: LoopSchedule, strategy: RowNest) -> C
 
 
 _OF_STRATEGY: Mapping[type[Strategy], Callable[[LoopKernel, LoopSchedule, Any], Constraints]] = {
+    InLanes: _of_in_lanes,
     Pieces: _of_pieces,
     SquareTiles: _of_tiles,
     SplitReduction: _of_split,
