@@ -3,10 +3,12 @@
 
 Parameters and buffers become constants, so the module has the arguments of the user's call: the
 tensors among them, flattened, row-major. Sizes that were exported as dynamic are symbolic, and the
-module checks the range that they were exported for.
+module checks the range that they were exported for. A module has no state: buffers that the program
+changes, as statistics of batch norms, are further parameters, and what it makes of them are further
+results.
 
 Invariant: the whole graph is compiled, since there is no PyTorch to run a node. The module has only
-the user's parameters.
+the user's parameters and those of buffers that change.
 
 Example:
     >>> linear = torch.export.export(torch.nn.Linear(2, 3), (torch.ones(4, 2),))
@@ -21,6 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils._sympy import numbers as _numbers
@@ -42,8 +45,9 @@ from ingot.frontends.torch.lowering.graph import Bounds, Lowered, lower
 from ingot.frontends.torch.lowering.walk import RefusedError
 from ingot.frontends.torch.partitioning.placement import placement_of
 from ingot.frontends.torch.passes.metadata_checks import drop_metadata_checks
-from ingot.hlo.module import Module
+from ingot.hlo.module import Alias, Module
 from ingot.support.diagnostics import ResourceError, UnsupportedError
+from ingot.support.records import record
 
 _INFINITY: Any = cast("Any", _numbers).int_oo
 _UNCHECKED = 2
@@ -79,28 +83,32 @@ def module_of(exported: torch.export.ExportedProgram) -> Module:
         exported: the result of `torch.export.export`.
 
     Returns:
-        A module whose parameters are the user's tensors in their order, then numbers that were
-        exported as dynamic (`s64[]`); its result is the tuple of the user's tensors. Sizes outside
-        of the range of their `Dim` end its execution with an error.
+        A module whose parameters are the user's tensors in their order, then the buffers that the
+        program changes, then numbers that were exported as dynamic (`s64[]`). Its result is the
+        tuple of the user's tensors, then of the new values of what the program changes, buffers and
+        arguments, in the order of `exported.graph_signature`; each may take the memory of its
+        parameter. Sizes outside of the range of their `Dim` end its execution with an error.
 
     Raises:
         UnsupportedError: INGOT0372, an op has no rule, draws random numbers, or works on the host;
-            INGOT0374, the program changes its buffers or arguments, has a size as a result, or has
-            sizes that do not follow from those of its arguments.
+            INGOT0374, the program gives gradients or a size as a result, or has sizes that do not
+            follow from those of its arguments.
     """
-    with resampling_kept_whole(), recurrent_layers_as_loops(), composites_collected_anew():
-        table = {**decompositions_for_export(), **resampling_by_sizes()}
-        program: Any = cast("Any", exported).run_decompositions(table)
+    program = _functional(exported)
     graph = program.graph
-    _require_pure(program)
+    _require_values(program)
     drop_metadata_checks(graph)
     placement = placement_of(graph, {}, reports=False)
     for node, why in placement.host.items():
         raise _refusal(node, why or _why_always_on_host(node))
-    results = [node for node in _results(graph) if isinstance(node, torch.fx.Node)]
+    changes = _changes(program)
+    results = [node for node in _results(graph)[len(changes) :] if isinstance(node, torch.fx.Node)]
     _require_tensors(results)
-    constants = _constants(program)
+    results += [change.value for change in changes]
+    constants = _constants(program, [change.tensor for change in changes])
     arguments = [node for node in graph.nodes if node.op == "placeholder" and tensors_of(node)]
+    state = [change.tensor for change in changes if change.is_state]
+    arguments = [*(node for node in arguments if node not in state), *state]
     nodes = [node for node in graph.nodes if node.op == "call_function" and not is_size(node)]
     piece = Piece(tuple(nodes), tuple(arguments), tuple(results), frozenset())
     with _no_new_guards(graph):
@@ -109,20 +117,82 @@ def module_of(exported: torch.export.ExportedProgram) -> Module:
         except RefusedError as error:
             raise _refusal(error.node, error.why) from error
     _require_known_sizes(graph, lowered)
+    first = len(results) - len(changes)
+    lowered.module.aliases = tuple(
+        Alias((number,), lowered.nodes.index(change.tensor))
+        for number, change in enumerate(changes, first)
+    )
     return lowered.module
 
 
-def _require_pure(program: Any) -> None:
-    """Raise for an output that is not a result of the user's: a changed buffer, an effect."""
+def initial_state(exported: torch.export.ExportedProgram) -> dict[str, np.ndarray[Any, Any]]:
+    """Return copies of the buffers that an exported program changes, by their names in the model.
+
+    They are in the order of the parameters that `module_of` gives them, behind the user's tensors.
+    """
+    program = _functional(exported)
+    tensors = _tensors_of(program)
+    return {
+        change.name: array_of(tensors[change.name]).copy()
+        for change in _changes(program)
+        if change.is_state
+    }
+
+
+def _functional(exported: torch.export.ExportedProgram) -> Any:
+    """Return a program whose ops write nothing: what it changes is among its outputs."""
+    with resampling_kept_whole(), recurrent_layers_as_loops(), composites_collected_anew():
+        table = {**decompositions_for_export(), **resampling_by_sizes()}
+        return cast("Any", exported).run_decompositions(table)
+
+
+@record
+class _Change:
+    """A write of `value` to a buffer or argument.
+
+    Attributes:
+        name: the buffer's name in the model, or the argument's.
+        tensor: the buffer or argument.
+        value: what is written.
+        is_state: whether it is a buffer.
+    """
+
+    name: str
+    tensor: Node
+    value: Node
+    is_state: bool
+
+
+_STATE = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
+
+
+def _changes(program: Any) -> list[_Change]:
+    """Return the writes of a program, which are its first outputs."""
+    placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    state = {item.target: item.arg.name for item in program.graph_signature.input_specs}
+    found: list[_Change] = []
+    for output, value in zip(
+        program.graph_signature.output_specs, _results(program.graph), strict=True
+    ):
+        if output.kind in _STATE:
+            tensor = placeholders[state[output.target]]
+            found.append(_Change(output.target, tensor, value, True))
+        elif output.kind is OutputKind.USER_INPUT_MUTATION:
+            found.append(_Change(output.target, placeholders[output.target], value, False))
+    return found
+
+
+def _require_values(program: Any) -> None:
+    """Raise for an output that is neither a result of the user's nor a write."""
     for output in program.graph_signature.output_specs:
         if output.kind is OutputKind.TOKEN:
             effect = next(node for node in program.graph.nodes if _has_token(node))
             raise _refusal(effect, "it has effects")
-        if output.kind not in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT):
+        if output.kind in (OutputKind.GRADIENT_TO_PARAMETER, OutputKind.GRADIENT_TO_USER_INPUT):
             raise UnsupportedError(
-                f"the exported program changes '{output.target or output.arg.name}'",
+                f"the exported program gives the gradient of '{output.target}'",
                 code="INGOT0374",
-                hint="export the model in evaluation mode (model.eval())",
+                hint="export the forward pass, or a function that returns torch.func.grad",
             )
 
 
@@ -196,9 +266,14 @@ def _results(graph: Any) -> list[Any]:
     return list(next(node for node in graph.nodes if node.op == "output").args[0])
 
 
-def _constants(program: Any) -> Constants:
-    """Return parameters, buffers and lifted tensors by their nodes."""
-    tensors = {**program.state_dict, **program.constants}
+def _tensors_of(program: Any) -> dict[str, torch.Tensor]:
+    """Return parameters, buffers and lifted tensors by their names in the model."""
+    return {**program.state_dict, **program.constants}
+
+
+def _constants(program: Any, changed: Sequence[Node]) -> Constants:
+    """Return parameters, buffers and lifted tensors that nothing changes, by their nodes."""
+    tensors = _tensors_of(program)
     kinds = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
     by_name = {
         item.arg.name: tensors[item.target]
@@ -208,7 +283,7 @@ def _constants(program: Any) -> Constants:
     return {
         node: array_of(by_name[node.name])
         for node in program.graph.nodes
-        if node.op == "placeholder" and node.name in by_name
+        if node.op == "placeholder" and node.name in by_name and node not in changed
     }
 
 
