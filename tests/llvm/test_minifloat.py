@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingot.hlo.dtype import dtype
+from ingot.hlo.dtype import dtype, rounded_to
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.jit import compile_object
 from ingot.llvm.linking import link_object
@@ -103,7 +103,7 @@ def test_narrowing_every_value_and_tie(name: str, level: str) -> None:
     out = np.empty(x.size, np.uint8)
     run(lambda f, v: narrow(f, v, name), F32, x, out, level)
     with np.errstate(all="ignore"):
-        assert_same_bits(out, x.astype(dtype(name).numpy), name)
+        assert_same_bits(out, rounded_to(dtype(name).numpy, x), name)
 
 
 @pytest.mark.parametrize("name", NAMES)

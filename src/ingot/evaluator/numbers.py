@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ingot.evaluator.registry import Array
-from ingot.hlo.dtype import DTYPES, DType, Kind, from_numpy
+from ingot.hlo.dtype import DTYPES, DType, Kind, from_numpy, rounded_to
 from ingot.hlo.opset.contraction import summed_type
 
 
@@ -55,7 +55,7 @@ def rounded(value: Any, element: DType) -> Array:
 
 def _narrowed(array: Array, element: DType) -> Array:
     single = array.astype(np.float32)
-    result = single.astype(element.numpy)
+    result = rounded_to(element.numpy, single)
     if element.name == "f4e2m1fn":
         # It has no NaN: XLA gives -0 for either sign.
         result = np.where(np.isnan(single), element.numpy.type(-0.0), result)

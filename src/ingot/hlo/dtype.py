@@ -165,6 +165,18 @@ def from_numpy(storage: Any) -> DType:
     return found
 
 
+def rounded_to(storage: np.dtype[Any], numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return floats as those of a NumPy type of this table, rounded to nearest even.
+
+    ml_dtypes 0.6 rounds everything between the two least numbers of f8e8m0fnu up; 0.7 does not.
+    """
+    if storage == DTYPES["f8e8m0fnu"].storage:
+        least = np.float32(2.0**-127)
+        nearer = (numbers > least) & (numbers < least * np.float32(1.5))
+        numbers = np.where(nearer, least, numbers)
+    return numbers.astype(storage)
+
+
 def wider(element: DType) -> DType:
     """Return the type in which values of `element` are accumulated: f32 for narrower floats."""
     return F32 if element.is_narrow_float else element

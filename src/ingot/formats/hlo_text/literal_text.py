@@ -22,7 +22,7 @@ import numpy as np
 
 from ingot.formats.hlo_text.reader import SKIP, Reader
 from ingot.hlo.dim import Dim
-from ingot.hlo.dtype import F32, F64, DType, Kind
+from ingot.hlo.dtype import F32, F64, DType, Kind, rounded_to
 from ingot.hlo.literal import Array, Literal
 from ingot.hlo.shape import Shape
 from ingot.support.regex import regex
@@ -190,7 +190,7 @@ def _floats(texts: list[str], storage: Any, element: DType | None = None) -> Arr
             plain.append(float(text))
     wide = np.array(plain, np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        array = wide.astype(storage)
+        array = rounded_to(storage, wide)
     _check_range(texts, wide, array.astype(np.float64))
     for number, found in special:
         _set_nan(array[number : number + 1], found, element)

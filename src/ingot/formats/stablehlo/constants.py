@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ingot.hlo.dtype import Kind
+from ingot.hlo.dtype import Kind, rounded_to
 from ingot.hlo.literal import Literal
 from ingot.hlo.shape import Shape
 from ingot.support.diagnostics import UnsupportedError
@@ -118,5 +118,5 @@ def _floats(words: list[str], storage: np.dtype[Any]) -> np.ndarray[Any, Any]:
         if word.startswith("0x"):
             raw[index] = int(word, 16)
         else:
-            made[index] = np.float64(word).astype(storage)
+            made[index] = rounded_to(storage, np.array(float(word)))
     return made

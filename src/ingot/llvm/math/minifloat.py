@@ -4,7 +4,8 @@
 A minifloat is an `i8` that holds its bits, in memory and in registers: data movement does not
 interpret it. Arithmetic is in f32, so only `convert` comes here. Invariant: round to nearest even,
 once; NaN, infinities, overflow and zeros follow each format's own rules, as in ml_dtypes and XLA.
-The one exception is theirs too: f8e8m0fnu, which has no mantissa, rounds halves up.
+The one exception is theirs too: f8e8m0fnu, which has no mantissa, rounds halves up. As for the
+values between its two least numbers, `hlo.dtype.rounded_to` says what is right.
 
 Source: ml_dtypes/include/float8.h, float4.h; xla/service/elemental_ir_emitter.cc.
 """
