@@ -162,7 +162,9 @@ def test_sizes_that_do_not_pay(sizes: tuple[int, int, int, int]) -> None:
 @pytest.mark.skipif(not TargetSpec.host().has_bf16_tiles, reason="the CPU has no AMX")
 @pytest.mark.parametrize("mask", ["none", "window", "flags"])
 @pytest.mark.parametrize(
-    "sizes", [(32, 96, 3, 2), (33, 97, 31, 33), (128, 161, 64, 8), (61, 300, 130, 70)], ids=str
+    "sizes",
+    [(32, 96, 3, 2), (33, 97, 31, 33), (128, 161, 64, 8), (61, 300, 130, 70), (449, 97, 16, 33)],
+    ids=str,
 )
 def test_products_of_tiles(sizes: tuple[int, int, int, int], mask: str) -> None:
     """Blocks of keys, depths and widths that fill no tile; rows that see no key, NaN, infinity."""

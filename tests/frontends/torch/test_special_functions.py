@@ -99,6 +99,10 @@ BESIDE_SCIPY: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., Any]]] 
     "trigamma": (lambda x: torch.polygamma(1, x), lambda x: scipy_special.zeta(2, np.abs(x))),
     "zeta": (lambda x: SPECIAL.zeta(4.0, x.abs()), lambda x: scipy_special.zeta(4, np.abs(x))),
     "i1": (SPECIAL.i1, scipy_special.i1),
+    "igamma": (lambda x: torch.igamma(x * 1.3 + 0.2, x),
+               lambda x: scipy_special.gammainc(x * 1.3 + 0.2, x)),
+    "igammac": (lambda x: torch.igammac(x * 0.6 + 0.2, x),
+                lambda x: scipy_special.gammaincc(x * 0.6 + 0.2, x)),
 }  # fmt: skip
 
 

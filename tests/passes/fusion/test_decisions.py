@@ -12,7 +12,18 @@ ROWS = """x = f32[64,128] parameter(0)
   zero = f32[] constant(0)
   """
 
+POSITIONS = "\n".join(
+    f"      i{n + 1} = s32[2000] {'add' if n % 2 else 'multiply'}(i{n}, j)" for n in range(13)
+)
+
 NOT_FUSED = {
+    "positions of a gather, and would be computed again for every row": f"""
+      x = f32[16,300] parameter(0)
+      i0 = s32[2000] parameter(1)
+      j = s32[2000] parameter(2)
+{POSITIONS}
+      ROOT g = f32[16,2000] gather(x, i13), offset_dims={{0}}, collapsed_slice_dims={{1}}, \
+start_index_map={{1}}, index_vector_dim=1, slice_sizes={{16,1}}""",
     "it updates its operand in place": """x = f32[8] parameter(0)
       u = f32[2] parameter(1)
       i = s32[] parameter(2)

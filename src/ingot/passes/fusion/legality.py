@@ -45,6 +45,7 @@ from ingot.passes.fusion.recompute import (
     indices_in,
     is_costly_at,
     is_gathered_often,
+    is_index_of_rows,
     is_repeated,
     is_spread,
     moves_to,
@@ -186,6 +187,8 @@ def _why_not(grouping: Grouping, producer: Instruction, group: Group, parts: str
         return "a fold would ask for each element of a window whether it lies inside"
     if producer.has(Trait.EXPENSIVE) or producer.opcode in _SLOW:
         return _why_not_expensive(producer, group, frame)
+    if frame is not None and is_index_of_rows(group, producer) and _why_not_every_row(group, frame):
+        return "positions of a gather, and would be computed again for every row"
     return parts or _why_not_indices(producer, group)
 
 

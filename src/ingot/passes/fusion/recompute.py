@@ -43,6 +43,12 @@ LEAST_SPREAD, LEAST_TIMES = 128, 4
 kernel of its own: for 8000x28 elements an exponential in theirs took 2.3 to 3.5 times as long, for
 1000x8 1.2 to 1.9, for 64x28 1.1, for 8000x3 0.9 to 1.5 (AVX-512, one thread, 2026-11-28)."""
 
+LEAST_INDICES = 1024
+"""Positions of gathers from which on they are computed before, not for each of their rows.
+`grid_sample` to the nearest element and with cubics then took 0.65 of the time for images of 64x64
+with 16 channels and of 128x128 with 64, with linear weights 0.98 and 0.78 (AVX-512, one thread,
+2026-12-01)."""
+
 MAX_DEPTH = 16
 """Ops between a reduction and its user, at most."""
 
@@ -293,6 +299,25 @@ def is_spread(group: Group, producer: Instruction) -> bool:
         return not isinstance(times, int) or times >= LEAST_TIMES
 
     return any(map(is_read_often, reachable(readers(producer), readers)))
+
+
+def is_index_of_rows(group: Group, producer: Instruction) -> bool:
+    """Whether `producer` holds positions that take long, and gathers read at each of them often."""
+    size, points = producer.shape.size, group.points
+    if not isinstance(size, int) or not isinstance(points, int):
+        return False
+    if size < LEAST_INDICES or points < LEAST_TIMES * size:
+        return False
+    moved = reachable(
+        [producer],
+        lambda item: [user for user in _users_in(group, item) if user.opcode in RESHAPES],
+    )
+    is_position = any(
+        user.opcode == "gather" and item in user.operands[1:]
+        for item in moved
+        for user in _users_in(group, item)
+    )
+    return is_position and _takes_more(producer, MAX_RECOMPUTED, _is_computed_as_often)
 
 
 def _follows_reduction(producer: Instruction) -> bool:

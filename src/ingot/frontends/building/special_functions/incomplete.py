@@ -23,6 +23,7 @@ _EPSILON = 2.0**-52
 _COARSE = 2.0**-35
 _LOG_GREATEST = math.log(1.7976931348623157e308)
 _MOST_FRACTIONS, _MOST_BETA_FRACTIONS = 2000, 600
+_CONVERGENTS = 4
 
 
 def _lgamma(x: Real) -> Real:
@@ -43,9 +44,26 @@ def _last_term(element: DType) -> float:
     return _EPSILON if element is F64 else _COARSE
 
 
-def _series(
-    a: Real, x: Real, open_: Real, derivative: bool, least: float = _EPSILON
-) -> tuple[Real, Real]:
+def _series(a: Real, x: Real, open_: Real, least: float = _EPSILON) -> Real:
+    """Return the sum of x^n / ((a+1) ... (a+n)). A step adds four terms and divides once."""
+
+    def step(state: list[Real]) -> tuple[Real, list[Real]]:
+        r, term, total, x = state
+        upper = r + 3
+        # Of four terms, whose common denominator is that of the last.
+        last_two = (r + 4) * upper
+        r2 = r + 2
+        made = x * (x * (x * (x + (r + 4)) + last_two) + last_two * r2)
+        part = term / (last_two * r2 * (r + 1))
+        square = x * x
+        term = part * (square * square)
+        total = total + part * made
+        return term > total * least, [r + 4, term, total, x]
+
+    return iterate([a, a.filled(1), a.filled(1), x], step, open_)[2]
+
+
+def _series_slope(a: Real, x: Real, open_: Real, least: float) -> tuple[Real, Real]:
     """Return the sum of x^n / ((a+1) ... (a+n)) and its derivative in a."""
     zero, one = a.filled(0), a.filled(1)
 
@@ -56,16 +74,38 @@ def _series(
         slopes = slopes + slope
         term = term * (x / r)
         total = total + term
-        more = (slope / slopes).abs() > least if derivative else term > total * least
-        return more, [r, term, total, x, slope, slopes]
+        return (slope / slopes).abs() > least, [r, term, total, x, slope, slopes]
 
     found = iterate([a, one, one, x, zero, zero], step, open_)
     return found[2], found[5]
 
 
-def _fraction(
-    a: Real, x: Real, open_: Real, derivative: bool, least: float = _EPSILON
-) -> tuple[Real, Real]:
+def _fraction(a: Real, x: Real, open_: Real, least: float = _EPSILON) -> Real:
+    """Return the continued fraction of gamma(a, x) / (x^a e^-x).
+
+    A step makes four convergents p / q and compares the last two. Where it is open, x and `a` are
+    below 1e5, so that p and q grow by less than 1e21 in a step.
+    """
+
+    def step(state: list[Real]) -> tuple[Real, list[Real]]:
+        y, z, count, p1, q1, p2, q2 = state
+        for _ in range(_CONVERGENTS):
+            count, y, z = count + 1, y + 1, z + 2
+            yc = y * count
+            p1, q1, p2, q2 = p1 * z - p2 * yc, q1 * z - q2 * yc, p1, q1
+        across = p1 * q2
+        more = (across - p2 * q1).abs() > across.abs() * least
+        scale = p1.filled(_EPSILON).where(p1.abs() > 1 / _EPSILON, 1)
+        rows = [row * scale for row in (p1, q1, p2, q2)]
+        return more & (count < _MOST_FRACTIONS), [y, z, count, *rows]
+
+    y = 1 - a
+    z = x + y + 1
+    found = iterate([y, z, x.filled(0), x + 1, z * x, x.filled(1), x], step, open_)
+    return found[3] / found[4]
+
+
+def _fraction_slope(a: Real, x: Real, open_: Real, least: float) -> tuple[Real, Real]:
     """Return the continued fraction of gamma(a, x) / (x^a e^-x), and its derivative in a."""
     y = 1 - a
     z = x + y + 1
@@ -84,9 +124,7 @@ def _fraction(
         dp = dp1 * z - p1 - dp2 * yc + p2 * count
         dq = dq1 * z - q1 - dq2 * yc + q2 * count
         some = ~q.equals(0)
-        ratio = p / q
-        is_far = ((value - ratio).abs() > ratio.abs() * least) | ~some
-        value = ratio.where(some, value)
+        value = (p / q).where(some, value)
         new_slope = ((dp - value * dq) / q).where(some, slope)
         change = (new_slope - slope).abs().where(some, 1)
         large = p.abs() > 1 / _EPSILON
@@ -94,8 +132,8 @@ def _fraction(
         rows = [(row * _EPSILON).where(large, row) for row in rows]
         # The last bits of f64 do not settle relative to a small derivative; f32's do.
         bound = new_slope.abs() * least if least > _EPSILON else new_slope.filled(least)
-        more = change > bound if derivative else is_far
-        return more & (count < _MOST_FRACTIONS), [value, new_slope, y, z, count, *rows]
+        more = (change > bound) & (count < _MOST_FRACTIONS)
+        return more, [value, new_slope, y, z, count, *rows]
 
     found = iterate(start, step, open_)
     return found[0], found[1]
@@ -115,8 +153,8 @@ def igamma(a: Real, x: Real, element: DType = F64) -> Real:
     beyond = (x >= 1) & (x > a)
     by_size = large(a, x, element is F64)
     open_ = is_regular & ~(x.equals(0) | wrong | endless | by_size.is_near)
-    upper, _ = _fraction(a, x, open_ & beyond, False, least)
-    lower, _ = _series(a, x, open_ & ~beyond, False, least)
+    upper = _fraction(a, x, open_ & beyond, least)
+    lower = _series(a, x, open_ & ~beyond, least)
     found = (1 - upper * part).where(beyond, lower * part / a)
     found = by_size.tails()[0].where(by_size.is_near, found)
     # Where the power part is 0 the function is 0 or 1.
@@ -133,8 +171,8 @@ def igammac(a: Real, x: Real, element: DType = F64) -> Real:
     below = (x < 1) | (x < a)
     by_size = large(a, x, element is F64)
     open_ = is_regular & ~(wrong | endless | by_size.is_near)
-    lower, _ = _series(a, x, open_ & below, False, least)
-    upper, _ = _fraction(a, x, open_ & ~below, False, least)
+    lower = _series(a, x, open_ & below, least)
+    upper = _fraction(a, x, open_ & ~below, least)
     found = (1 - lower * part / a).where(below, upper * part)
     found = by_size.tails()[1].where(by_size.is_near, found)
     found = found.where(is_regular, found.filled(1).where(below, 0))
@@ -148,10 +186,10 @@ def _slope_in_a(a: Real, x: Real, sample: bool, element: DType) -> Real:
     beyond = (x > 1) & (x > a)
     by_size = large(a, x, element is F64)
     open_ = is_regular & ~(x.equals(0) | wrong | by_size.is_near)
-    value, slope = _series(a, x, open_ & ~beyond, True, least)
+    value, slope = _series_slope(a, x, open_ & ~beyond, least)
     total = slope + value * (x.log() - _digamma(a + 1))
     lower = -(total * x) / a if sample else part * total / a
-    value, slope = _fraction(a, x, open_ & beyond, True, least)
+    value, slope = _fraction_slope(a, x, open_ & beyond, least)
     total = slope + value * (x.log() - _digamma(a))
     upper = total * x if sample else -(part * total)
     found = by_size.slope(sample).where(by_size.is_near, upper.where(beyond, lower))

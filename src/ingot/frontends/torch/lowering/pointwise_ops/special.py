@@ -20,10 +20,10 @@ from ingot.frontends.building.special_functions.error_function import erfcx
 from ingot.frontends.building.special_functions.normal import normal_quantile
 from ingot.frontends.building.special_functions.orthogonal_polynomials import Polynomial
 from ingot.frontends.building.special_functions.reals import Real, iterate
-from ingot.frontends.torch.lowering.context.op import Op, Operand
+from ingot.frontends.torch.lowering.context.op import Op, Operand, Rule
 from ingot.frontends.torch.lowering.context.table import RuleTable
 from ingot.frontends.torch.lowering.pointwise_ops.pointwise import in_f64, in_reals
-from ingot.hlo.dtype import F64
+from ingot.hlo.dtype import F64, DType
 from ingot.hlo.instruction import Instruction
 
 RULES = RuleTable("aten")
@@ -47,15 +47,15 @@ def _trigamma(x: Real) -> Real:
     return (ratio * ratio - found).where(low, found)
 
 
-def _igamma(a: Real, x: Real) -> Real:
+def _igamma(a: Real, x: Real, element: DType) -> Real:
     """P(a, x); for a = 0 its limit 1, for an infinite a 0."""
-    found = incomplete.igamma(a, x)
+    found = incomplete.igamma(a, x, element)
     return _at_ends(a, x, found, 1.0, 0.0)
 
 
-def _igammac(a: Real, x: Real) -> Real:
+def _igammac(a: Real, x: Real, element: DType) -> Real:
     """Q(a, x); for a = 0 its limit 0, for an infinite a 1."""
-    found = incomplete.igammac(a, x)
+    found = incomplete.igammac(a, x, element)
     return _at_ends(a, x, found, 0.0, 1.0)
 
 
@@ -133,12 +133,24 @@ _OF_REALS: dict[str, Callable[..., Real]] = {
     "special_bessel_y1": partial(bessel.bessel_y1, monic=False),
     "special_spherical_bessel_j0": bessel.spherical_bessel_j0,
     "special_airy_ai": airy_ai,
-    "igamma": _igamma,
-    "igammac": _igammac,
     "special_zeta": _zeta,
     "special_zeta.other_scalar": _zeta,
     "special_zeta.self_scalar": _zeta,
 }
+
+
+def _to_digits(function: Callable[..., Real]) -> Rule:
+    """Return the rule of a function that takes the type that it is rounded to."""
+
+    def rule(op: Op, *values: Operand) -> Instruction:
+        made: Instruction = in_reals(partial(function, element=op.dtype))(op, *values)
+        return made
+
+    return rule
+
+
+RULES.add(_to_digits(_igamma), "igamma")
+RULES.add(_to_digits(_igammac), "igammac")
 
 for _name, _function in _OF_REALS.items():
     RULES.add(in_reals(_function), _name)
