@@ -22,11 +22,8 @@ from ingot.kernel.schedule.loop_schedule import (
     LoopSchedule,
     Sizes,
 )
-from ingot.llvm.machine_model import LINE_BYTES
+from ingot.llvm.machine_model import ENOUGH_UNITS, LINE_BYTES
 from ingot.support.records import record, replace
-
-ENOUGH_UNITS = 16
-"""Kernels of as many units are shared out as they are."""
 
 MAX_SPLITS = 256
 """Parts at most."""
