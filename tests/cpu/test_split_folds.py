@@ -11,7 +11,7 @@ from ingot.kernel.evaluate import evaluate_kernel
 from ingot.kernel.ir import LoopKernel
 from ingot.kernel.lowering import lower_fusion
 from ingot.kernel.schedule.decide import schedule_loops
-from ingot.kernel.schedule.loop_schedule import SplitReduction
+from ingot.kernel.schedule.splits import SplitReduction
 from ingot.kernel.verifier import verify_kernel
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec

@@ -10,7 +10,7 @@ from ingot.hlo.dtype import dtype
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.passes.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
-from ingot.kernel.schedule.loop_schedule import SplitReduction
+from ingot.kernel.schedule.splits import SplitReduction
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 from ingot.runtime.native import native_runtime

@@ -14,7 +14,7 @@ from ingot.hlo.dim import Dim
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.passes.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
-from ingot.kernel.schedule.loop_schedule import Pieces
+from ingot.kernel.schedule.piece_loops import Pieces
 from ingot.llvm.machine_model import Vectors
 
 PROGRAMS = {

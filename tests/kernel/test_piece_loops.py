@@ -13,7 +13,7 @@ from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.passes.pipeline import run_kernel_passes
 from ingot.kernel.schedule.decide import schedule_loops
-from ingot.kernel.schedule.loop_schedule import Pieces
+from ingot.kernel.schedule.piece_loops import Pieces
 from ingot.kernel.verifier import verify_kernel
 from ingot.llvm.machine_model import Vectors
 

@@ -10,7 +10,7 @@ from ingot.kernel.analysis.row_nests import parts_of, row_nest
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.passes.pipeline import run_kernel_passes
 from ingot.kernel.schedule.decide import schedule_loops
-from ingot.kernel.schedule.loop_schedule import RowNest
+from ingot.kernel.schedule.short_rows import RowNest
 from ingot.llvm.machine_model import Vectors
 
 

@@ -15,7 +15,9 @@ from ingot.kernel.ir import LoopKernel
 from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.passes.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
-from ingot.kernel.schedule.loop_schedule import Effort, LoopSchedule, Pieces, SplitReduction
+from ingot.kernel.schedule.loop_schedule import Effort, LoopSchedule
+from ingot.kernel.schedule.piece_loops import Pieces
+from ingot.kernel.schedule.splits import SplitReduction
 from ingot.llvm.machine_model import Vectors
 
 AVX512, AVX2, PLAIN = Vectors(512, 32), Vectors(256, 16), Vectors(128, 16)

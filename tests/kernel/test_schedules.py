@@ -19,19 +19,14 @@ from ingot.kernel.expr import load
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
 from ingot.kernel.parse import parse_kernel
 from ingot.kernel.schedule.decide import LOOP_STRATEGIES, schedule_loops
-from ingot.kernel.schedule.loop_schedule import (
-    GatheredRows,
-    InLanes,
-    JoinedRows,
-    LoopSchedule,
-    Pieces,
-    RowNest,
-    SplitReduction,
-    SquareTiles,
-    StagedUpdates,
-    TransposedRows,
-)
+from ingot.kernel.schedule.loop_schedule import InLanes, LoopSchedule
+from ingot.kernel.schedule.piece_loops import Pieces
+from ingot.kernel.schedule.row_folds import JoinedRows, TransposedRows
+from ingot.kernel.schedule.serial import StagedUpdates
+from ingot.kernel.schedule.short_rows import GatheredRows, RowNest
+from ingot.kernel.schedule.splits import SplitReduction
 from ingot.kernel.schedule.text import fields_text, schedule_text
+from ingot.kernel.schedule.tiles import SquareTiles
 from ingot.kernel.schedule.verifier import verify_schedule
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec

@@ -16,7 +16,7 @@ ELEMENTS = (F32, F64)
 """Element types of the convolutions that have drivers."""
 
 MIN_VECTOR_BITS = 256
-"""Rows of at least this many elements end in masked vectors."""
+"""Bits of the shortest vectors that drivers exist for."""
 
 VECTORS = 2
 """Vectors per row of the register blocks of most plain products."""

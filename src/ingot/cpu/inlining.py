@@ -17,7 +17,8 @@ from ingot.hlo.module import Module
 from ingot.host.control import CONTROL, MAX_NEST, VIEWS
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.schedule.loop_schedule import LoopSchedule, SquareTiles
+from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.kernel.schedule.tiles import SquareTiles
 from ingot.passes.buffers.buffer_table import Constant, Slice
 from ingot.support.graphs import reachable
 

@@ -50,6 +50,10 @@ the servers (Skylake, Zen) on which thresholds were measured, and about those of
 MANY_REGISTERS = 32
 """Vector registers of AVX-512: most thresholds that bound registers were measured there."""
 
+ENOUGH_UNITS = 16
+"""Units of work below which threads may be idle: a reduction of fewer is cut into parts, and is not
+fused with large users."""
+
 _HERTZ = 3e9
 _FMA_UNITS = 2
 _CORE_BYTES_PER_SECOND = 12e9

@@ -22,8 +22,9 @@ from ingot.hlo.dtype import F32
 from ingot.kernel.contraction.micro_blocks import BlockMaker, heights_of
 from ingot.kernel.contraction.operands import cell_bits
 from ingot.kernel.ir import ContractionKernel
-from ingot.kernel.product.product import packs_first, plain_product
+from ingot.kernel.product.product import plain_product
 from ingot.kernel.product.variant import Placement, ProductVariant
+from ingot.kernel.product.ways import packs_first
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 from ingot.support.records import replace

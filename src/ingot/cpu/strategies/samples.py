@@ -25,7 +25,8 @@ from ingot.kernel.loop.build import build_loop_kernel
 from ingot.kernel.loop.update import build_update_kernel
 from ingot.kernel.passes.collapse import collapse
 from ingot.kernel.schedule.decide import schedule_loops
-from ingot.kernel.schedule.loop_schedule import LoopSchedule, SplitReduction
+from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.kernel.schedule.splits import SplitReduction
 from ingot.llvm.machine_model import Vectors
 from ingot.llvm.target import TargetSpec
 

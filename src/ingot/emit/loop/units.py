@@ -16,7 +16,7 @@ from ingot.emit.values.values import ValueEmitter
 from ingot.hlo import dim
 from ingot.kernel.expr import Expr, walk
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.schedule.loop_schedule import LoopSchedule, UnitAxes, unit_axes
+from ingot.kernel.schedule.loop_schedule import LoopSchedule, UnitAxes
 from ingot.llvm import types as lt
 from ingot.llvm.values import Value
 
@@ -114,7 +114,7 @@ class UnitEmitter(ABC):
         return counted + [Axis(a.name, dim.ceil_div(a.extent, along(a))) for a in cut]
 
     def _axes_of_units(self) -> UnitAxes:
-        return unit_axes(self.kernel, self.schedule)
+        return self.schedule.unit_axes(self.kernel)
 
     def _block_bounds(self, axis: Axis) -> tuple[IndexValue, IndexValue]:
         """Return the first point of the current block of a cut axis, and the one after its last."""

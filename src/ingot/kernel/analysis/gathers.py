@@ -120,6 +120,11 @@ class GathersAhead:
     bits: int
     of_passes: tuple[tuple[Gather, ...], ...]
 
+    @property
+    def loads(self) -> tuple[Expr, ...]:
+        """The loads of all passes."""
+        return tuple(item.load for gathers in self.of_passes for item in gathers)
+
 
 NOTHING_AHEAD = GathersAhead(0, ())
 

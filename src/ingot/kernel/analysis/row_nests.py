@@ -49,8 +49,8 @@ Part = tuple[int, int]
 
 
 @record
-class RowNest:
-    """Short rows are written out, in loops over the rows around them: a strategy of schedules.
+class Nest:
+    """How short rows are written out, in loops over the rows around them.
 
     Attributes:
         axes: the grid's axes that a unit walks, outermost first; the first one in blocks.
@@ -58,14 +58,12 @@ class RowNest:
         written: innermost axes of `axes` whose positions have a copy each.
     """
 
-    name = "row nest"
-
     axes: tuple[Axis, ...]
     parts: tuple[Part, ...]
     written: int
 
 
-def row_nest(kernel: LoopKernel, axis: Axis, lanes: int) -> RowNest | str:
+def row_nest(kernel: LoopKernel, axis: Axis, lanes: int) -> Nest | str:
     """Return how the rows along a kernel's last axis are walked, or why they are not.
 
     Args:
@@ -89,7 +87,7 @@ def row_nest(kernel: LoopKernel, axis: Axis, lanes: int) -> RowNest | str:
         return "the offsets of lanes are not known"
     axes = _axes_around(kernel, length)
     most = min(MOST_COPIES, MOST_NODES // count)
-    return RowNest(axes, parts, _written(axes[1:], len(parts), most))
+    return Nest(axes, parts, _written(axes[1:], len(parts), most))
 
 
 def _refusal(kernel: LoopKernel, axis: Axis) -> str:

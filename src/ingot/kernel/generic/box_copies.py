@@ -21,7 +21,8 @@ from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Store
 from ingot.kernel.passes.collapse import MOVING_OPS
-from ingot.kernel.schedule.loop_schedule import LoopSchedule, Pieces
+from ingot.kernel.schedule.loop_schedule import LoopSchedule
+from ingot.kernel.schedule.piece_loops import Pieces
 from ingot.llvm.machine_model import L2_BYTES, Vectors
 from ingot.support.records import record, replace
 

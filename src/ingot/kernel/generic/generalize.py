@@ -29,21 +29,8 @@ from ingot.kernel.expr import Expr, walk
 from ingot.kernel.index_math import dim_of
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
 from ingot.kernel.rewrite import Rewriter
-from ingot.kernel.schedule.loop_schedule import (
-    Effort,
-    GatheredRows,
-    InLanes,
-    JoinedRows,
-    LaneBlocks,
-    LoopSchedule,
-    Pieces,
-    RowNest,
-    SplitReduction,
-    SquareTiles,
-    StagedUpdates,
-    Strategy,
-    TransposedRows,
-)
+from ingot.kernel.schedule.loop_schedule import Effort, LoopSchedule
+from ingot.kernel.schedule.serial import StagedUpdates
 from ingot.kernel.text import fingerprint
 from ingot.support.records import record, replace
 
@@ -92,8 +79,7 @@ def generalized(
             whole.
     """
     strategy = schedule.strategy
-    own = isinstance(strategy, Pieces | GatheredRows | RowNest)
-    if own or kernel.symbols or kernel.local_buffers:
+    if not strategy.is_generic or kernel.symbols or kernel.local_buffers:
         return OWN_NUMBERS
     is_staged = isinstance(strategy, StagedUpdates)
     if is_staged and schedule.units != 1:
@@ -110,9 +96,8 @@ def generalized(
         )
         for item in kernel.passes
     )
-    general = _general_schedule(
-        sizes, schedule, kernel.passes[0], dict(zip(kernel.grid, grid, strict=True))
-    )
+    sizes.grid = dict(zip(kernel.grid, grid, strict=True))
+    general = _general_schedule(sizes, schedule, kernel.passes[0])
     buffers = tuple(Buffer(b.dtype, Dim.symbol("elements"), b.is_output) for b in kernel.buffers)
     made = replace(
         kernel, grid=grid, passes=passes, buffers=buffers, parameters=tuple(sizes.values)
@@ -128,29 +113,9 @@ def _code_key(kernel: LoopKernel, schedule: LoopSchedule) -> str:
     words += [schedule.effort.value] * (schedule.effort is not Effort.FULL)
     words += ["written"] * schedule.unrolls_passes
     words += [f"large{number}" for number in sorted(schedule.large_buffers)]
-    words += _words(schedule.strategy)
+    words += schedule.strategy.words()
     words += [f"indices{schedule.ahead.bits}"] * (schedule.ahead.bits > 0)
     return f"{fingerprint(kernel)}_{'_'.join(words)}"
-
-
-def _words(strategy: Strategy) -> list[str]:
-    """Return what of a strategy code depends on, but for sizes and axes."""
-    match strategy:
-        case SplitReduction(rows=rows, runs=runs):
-            return [f"split{rows or ''}", *[f"runs{runs}"] * (runs > 1)]
-        case StagedUpdates(count=count, recomputes=recomputes, index_bits=bits):
-            return [f"staged{count}", *["again"] * recomputes, f"indices{bits}"]
-        case TransposedRows(width=width):
-            return [f"transposed{width}"]
-        case SquareTiles(rows=rows, overlaps=overlaps):
-            return [f"rows{rows}"] + ["overlaps"] * overlaps
-        case JoinedRows():
-            return ["rows"]
-        case InLanes(copies=copies, fetched=fetched, peeled=peeled):
-            words = ["copies"] * copies + ["fetched"] * bool(fetched)
-            return words + [f"peeled{number}" for number, item in enumerate(peeled) if item]
-        case Pieces() | GatheredRows() | RowNest():
-            return []
 
 
 def _lengths(kernel: LoopKernel) -> frozenset[Expr]:
@@ -177,45 +142,26 @@ def _lanes_of_axes(kernel: LoopKernel, schedule: LoopSchedule) -> dict[str, int]
         return {axis.name: schedule.lanes[0] for axis in schedule.blocked_axes}
     pairs = zip(kernel.passes, schedule.lanes, strict=True)
     found = {item.axes[-1].name: lanes for item, lanes in pairs if item.axes}
-    if isinstance(schedule.strategy, JoinedRows):
+    for axis in schedule.blocked_axes:
         assert isinstance(schedule.block, int), "rows fill a register"
-        found[schedule.strategy.axis.name] = schedule.block
+        found[axis.name] = schedule.block
     return found
 
 
-def _general_schedule(
-    sizes: _Sizes, own: LoopSchedule, first: Pass, axes: Mapping[Axis, Axis]
-) -> LoopSchedule:
-    vector_axis = None if own.vector_axis is None else axes[own.vector_axis]
-    strategy, lanes = own.strategy, own.lanes[0]
+def _general_schedule(sizes: _Sizes, own: LoopSchedule, first: Pass) -> LoopSchedule:
+    vector_axis = None if own.vector_axis is None else sizes.axis_of(own.vector_axis)
+    strategy, lanes, block = own.strategy, own.lanes[0], own.block
     if isinstance(strategy, StagedUpdates):
         # Updates in order are one unit, of whatever size.
         return replace(own, vector_axis=vector_axis)
-    block: int | Dim = own.block
-    is_whole = isinstance(strategy, SquareTiles | JoinedRows)
-    if not is_whole and isinstance(block, int) and block > lanes:
+    if not strategy.has_whole_blocks and isinstance(block, int) and block > lanes:
         block = sizes.multiple("block", block, lanes)
-    if isinstance(strategy, SplitReduction):
-        along = sizes.lanes.get(first.axes[0].name, 1)
-        strategy = replace(
-            strategy,
-            length=sizes.multiple("part_length", strategy.length, along),
-            count=sizes.multiple("parts", strategy.count, 1),
-            fold=None,
-        )
-    elif is_whole:
-        strategy = replace(strategy, axis=axes[strategy.axis])
-    if isinstance(strategy, SquareTiles | TransposedRows):
-        strategy = replace(strategy, loads=sizes.exprs(strategy.loads))
-    if isinstance(strategy, LaneBlocks):
-        strategy = replace(strategy, ahead=sizes.ahead(strategy.ahead))
-    if isinstance(strategy, InLanes):
-        strategy = replace(strategy, fetched=sizes.exprs(strategy.fetched))
+    part_lanes = sizes.lanes.get(first.axes[0].name, 1) if first.axes else 1
     return replace(
         own,
         vector_axis=vector_axis,
-        strategy=strategy,
         block=block,
+        strategy=strategy.generalized(sizes, part_lanes),
         units=sizes.multiple("units", own.units, 1),
         grain=sizes.multiple("grain", own.grain, 1),
         chunks=sizes.multiple("chunks", own.chunks, 1),
@@ -225,9 +171,9 @@ def _general_schedule(
 class _Sizes(Rewriter):
     """Puts sizes in place of the numbers of one kernel: one for each, equal ones for equal steps.
 
-    `values` are those of the sizes made so far, `lanes` how many run along an axis, by its name;
-    extents below `short` or that fill no vector stay, and so do steps of a `row`; constants in
-    `lengths` are sizes too.
+    `values` are those of the sizes made so far, `grid` the axes that have one; `lanes` how many run
+    along an axis, by its name; extents below `short` or that fill no vector stay, and so do steps
+    of a `row`; constants in `lengths` are sizes too.
     """
 
     def __init__(
@@ -243,6 +189,7 @@ class _Sizes(Rewriter):
         self.known = (-1, 0, 1, row)
         self.lengths = lengths
         self.values: dict[str, int] = {}
+        self.grid: Mapping[Axis, Axis] = {}
         self._steps: dict[int, Dim] = {}
         self._extents = 0
 
@@ -261,6 +208,10 @@ class _Sizes(Rewriter):
         self._extents += 1
         name = f"extent{self._extents}"
         return Axis(axis.name, self.multiple(name, axis.extent, lanes))
+
+    def axis_of(self, axis: Axis) -> Axis:
+        """Return an axis of the grid, which has its size."""
+        return self.grid[axis]
 
     def index(self, where: int | Dim) -> int | Dim:
         """Return the index of an access with sizes for steps and offset."""

@@ -20,7 +20,9 @@ from ingot.kernel.expr import Expr, is_position, walk
 from ingot.kernel.generic.generalize import IN_TILES, GenericKernel, generalized
 from ingot.kernel.generic.reduction import is_element
 from ingot.kernel.ir import LoopKernel, Store
-from ingot.kernel.schedule.loop_schedule import InLanes, LoopSchedule, SquareTiles, StagedUpdates
+from ingot.kernel.schedule.loop_schedule import InLanes, LoopSchedule
+from ingot.kernel.schedule.serial import StagedUpdates
+from ingot.kernel.schedule.tiles import SquareTiles
 
 OF_INDICES = frozenset({
     "load", "constant", "convert", "compare", "and", "add", "select", "maximum", "minimum",

@@ -19,7 +19,8 @@ from ingot.hlo.dtype import PRED
 from ingot.kernel.expr import Expr, is_position, walk
 from ingot.kernel.generic.generalize import IN_TILES, GenericKernel, generalized
 from ingot.kernel.ir import LoopKernel, Pass, Reduction, Store
-from ingot.kernel.schedule.loop_schedule import Effort, LaneBlocks, LoopSchedule, SquareTiles
+from ingot.kernel.schedule.loop_schedule import Effort, LaneBlocks, LoopSchedule
+from ingot.kernel.schedule.tiles import SquareTiles
 from ingot.support.records import replace
 
 MIN_ELEMENTS = 1 << 16

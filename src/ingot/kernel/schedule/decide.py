@@ -38,32 +38,22 @@ from ingot.kernel.analysis.row_nests import row_nest
 from ingot.kernel.analysis.work import block_of, chunks_of, computes_little, share, unit_work
 from ingot.kernel.expr import walk
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.schedule.loop_schedule import (
-    Effort,
-    GatheredRows,
-    InLanes,
-    JoinedRows,
-    LoopSchedule,
-    Pieces,
-    RowNest,
-    SplitReduction,
-    SquareTiles,
-    StagedUpdates,
-    Strategy,
-    TransposedRows,
-)
-from ingot.kernel.schedule.piece_loops import bands_of, is_copied
+from ingot.kernel.schedule.loop_schedule import Effort, InLanes, LoopSchedule, LoopStrategy
+from ingot.kernel.schedule.piece_loops import Pieces, bands_of, is_copied
 from ingot.kernel.schedule.pieces import cut_axes
 from ingot.kernel.schedule.request import LoopRequest, Units
 from ingot.kernel.schedule.row_folds import (
     UNIT_BLOCKS,
+    JoinedRows,
+    TransposedRows,
     rows_together,
     streamed_rows,
     transposed_rows,
 )
-from ingot.kernel.schedule.serial import staged_updates
-from ingot.kernel.schedule.splits import plain_fold, runs_of, split_of
-from ingot.kernel.schedule.tiles import block_of_tiles, tiles_of
+from ingot.kernel.schedule.serial import StagedUpdates, staged_updates
+from ingot.kernel.schedule.short_rows import GatheredRows, RowNest
+from ingot.kernel.schedule.splits import SplitReduction, plain_fold, runs_of, split_of
+from ingot.kernel.schedule.tiles import SquareTiles, block_of_tiles, tiles_of
 from ingot.llvm.machine_model import Vectors
 from ingot.support.diagnostics import InternalError
 from ingot.support.records import record, replace
@@ -211,9 +201,10 @@ def _match_nest(request: LoopRequest) -> LoopSchedule | str:
         return "its rows are long enough to be aligned to cache lines"
     kernel, axis = request.kernel, request.axis
     lanes = most_lanes(kernel, request.vectors, axis.extent, wide=False)
-    strategy = row_nest(kernel, axis, lanes)
-    if isinstance(strategy, str):
-        return strategy
+    nest = row_nest(kernel, axis, lanes)
+    if isinstance(nest, str):
+        return nest
+    strategy = RowNest(nest.axes, nest.parts, nest.written)
     first, *inner = (*strategy.axes, axis)
     points = math.prod(item.extent for item in inner if isinstance(item.extent, int))
     work = unit_work(kernel)
@@ -271,7 +262,7 @@ def _in_lanes(
 
 def _scheduled(
     request: LoopRequest,
-    strategy: Strategy,
+    strategy: LoopStrategy,
     lanes: int | tuple[int, ...],
     units: Units,
     effort: Effort,
@@ -284,7 +275,7 @@ def _scheduled(
     return LoopSchedule(request.axis, lanes, *chunked, strategy, large_buffers=large, effort=effort)
 
 
-LOOP_STRATEGIES: Mapping[type[Strategy], Callable[[LoopRequest], LoopSchedule | str]] = {
+LOOP_STRATEGIES: Mapping[type[LoopStrategy], Callable[[LoopRequest], LoopSchedule | str]] = {
     TransposedRows: _match_transposed,
     GatheredRows: _match_gathered,
     JoinedRows: _match_joined,

@@ -2,41 +2,108 @@
 """The schedule of a loop kernel: `decide` makes it, the emitters spell it out.
 
 A schedule says how the work is divided into units and how many lanes each pass has. Its `strategy`
-describes the special loops of a unit. Each strategy has a record with its own numbers, here or in
-`analysis.row_nests`, a function that decides whether a kernel takes it (`decide`), and an emitter
-(`cpu.emit.loop.kernel`). A kernel has one strategy.
+describes the special loops of a unit. Each strategy is a record with its own numbers, a subclass of
+`LoopStrategy` in the file that decides them; it says what is special about it to the rest of the
+compiler. Its emitter is in `cpu.emit.loop`. A kernel has one strategy.
 
 Invariant: plain data; equal schedules of equal kernels are equal code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from enum import Enum
+from typing import ClassVar, Protocol, Self
 
 from ingot.hlo.dim import Dim
 from ingot.kernel.analysis.gathers import NOTHING_AHEAD, GathersAhead
-from ingot.kernel.analysis.row_nests import RowNest
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.schedule.piece_loops import Band, PieceLoop
-from ingot.kernel.schedule.pieces import Cut
-from ingot.support.records import record
+from ingot.support.records import record, replace
 
-UNROLL, UNROLL_ROWS = 8, 4
-"""Updates of single elements, and of rows, in a round of a loop without branches."""
+INDEX_BITS = (32, 64)
+"""Bits of integers that hold indices."""
 
-UNROLL_HELD = 4
-"""Updates in a round of the loop that holds an element while the index stays: they branch, and
-depend on each other."""
+Constraints = Iterable[tuple[bool, str]]
+"""Whether each constraint holds; its label, and what is wrong where it does not."""
 
-MOSTLY = 3, 4
-"""Share of a block's indices that must equal the one before for elements to be held in registers: a
-mispredicted branch costs as much as a few round trips through memory."""
+UnitAxes = tuple[tuple[Axis, ...], tuple[Axis, ...]]
+"""The axes that units are made of, and those of them that a unit has a block of."""
+
+
+class Sizes(Protocol):
+    """What a strategy's numbers become in a generic kernel (`kernel.generic.generalize`)."""
+
+    def axis_of(self, axis: Axis) -> Axis:
+        """Return an axis of the grid in the generic kernel."""
+        ...
+
+    def multiple(self, name: str, value: int | Dim, factor: int) -> int | Dim:
+        """Return a number as a size, times `factor` where that divides it."""
+        ...
+
+    def exprs(self, roots: tuple[Expr, ...], /) -> tuple[Expr, ...]:
+        """Return loads with sizes in their indices."""
+        ...
+
+    def ahead(self, given: GathersAhead) -> GathersAhead:
+        """Return gathers with sizes in their indices."""
+        ...
+
+
+class LoopStrategy:
+    """What is special about the loops of a unit.
+
+    Attributes:
+        name: in texts and reasons.
+        is_generic: whether one function serves kernels that differ in their numbers.
+        has_whole_blocks: whether code depends on the length of a block, as it fills registers.
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str]
+    is_generic: ClassVar[bool] = True
+    has_whole_blocks: ClassVar[bool] = False
+
+    @property
+    def kernels(self) -> Iterable[LoopKernel]:
+        """The kernels that it made of the scheduled one."""
+        return ()
+
+    @property
+    def early_loads(self) -> Iterable[Expr]:
+        """The loads that are not read at the point where they are used."""
+        return ()
+
+    @property
+    def own_blocks(self) -> tuple[Axis, ...]:
+        """The axes that a unit has a block of, and lanes, beside the vector axis."""
+        return ()
+
+    def block_along(self, axis: Axis, block: int | Dim) -> int | Dim:
+        """Return how many positions of an axis a unit has; `block`: those of the schedule."""
+        return block
+
+    def unit_axes(self, grid: tuple[Axis, ...], schedule: LoopSchedule) -> UnitAxes:
+        """Return the axes of units, which count those that are cut into blocks last."""
+        return grid, schedule.blocked_axes[::-1]
+
+    def words(self) -> Sequence[str]:
+        """Return what code depends on, but for sizes and axes: parts of the code's name."""
+        return ()
+
+    def generalized(self, sizes: Sizes, part_lanes: int) -> Self:
+        """Return it with sizes in place of numbers; `part_lanes`: along the first pass's axis."""
+        return self
+
+    def constraints(self, kernel: LoopKernel, schedule: LoopSchedule) -> Constraints:
+        """Return what must hold for its numbers (`kernel.schedule.verifier`)."""
+        return ()
 
 
 @record(kw_only=True)
-class LaneBlocks:
+class LaneBlocks(LoopStrategy):
     """What strategies have whose loops run over blocks of lanes, of the grid or of passes.
 
     Attributes:
@@ -47,6 +114,15 @@ class LaneBlocks:
 
     ahead: GathersAhead = NOTHING_AHEAD
     unrolls_passes: bool = False
+
+    @property
+    def early_loads(self) -> Iterable[Expr]:
+        """As in `LoopStrategy`."""
+        return self.ahead.loads
+
+    def generalized(self, sizes: Sizes, part_lanes: int) -> Self:
+        """As in `LoopStrategy`."""
+        return replace(self, ahead=sizes.ahead(self.ahead))
 
 
 @record
@@ -68,151 +144,29 @@ class InLanes(LaneBlocks):
     fetched: tuple[Expr, ...] = ()
     peeled: tuple[bool, ...] = ()
 
-
-@record
-class Pieces(LaneBlocks):
-    """Axes are cut where masks change, and each piece has loops of its own without them.
-
-    Attributes:
-        cuts: the axes and where they are cut (`kernel.schedule.pieces`), the vector axis last.
-        bands: the kernels of the pieces (`kernel.schedule.piece_loops`).
-    """
-
-    name = "pieces"
-
-    cuts: tuple[Cut, ...]
-    bands: tuple[Band, ...]
-
     @property
-    def loops(self) -> Iterator[PieceLoop]:
-        """The loops of all pieces, band by band."""
-        return (loop for band in self.bands for loop in band.loops)
+    def early_loads(self) -> Iterable[Expr]:
+        """As in `LoopStrategy`."""
+        return (*self.fetched, *self.ahead.loads)
 
+    def words(self) -> Sequence[str]:
+        """As in `LoopStrategy`."""
+        words = ["copies"] * self.copies + ["fetched"] * bool(self.fetched)
+        return words + [f"peeled{number}" for number, item in enumerate(self.peeled) if item]
 
-@record
-class SquareTiles:
-    """Loads across the vector axis are read in square tiles, transposed in registers.
+    def generalized(self, sizes: Sizes, part_lanes: int) -> Self:
+        """As in `LoopStrategy`."""
+        ahead = sizes.ahead(self.ahead)
+        return replace(self, ahead=ahead, fetched=sizes.exprs(self.fetched))
 
-    Both axes are cut into blocks (`kernel.schedule.tiles`).
-
-    Attributes:
-        axis: the grid axis that makes square tiles with the vector axis.
-        side: elements along both.
-        rows: positions of a unit along `axis`; the schedule's block is of the vector axis.
-        overlaps: whether the last tile along an axis begins sooner to be whole; what it computes
-            a second time is read from buffers that the kernel does not write.
-        loads: the loads that are transposed.
-    """
-
-    name = "square tiles"
-
-    axis: Axis
-    side: int
-    rows: int
-    overlaps: bool
-    loads: tuple[Expr, ...]
-
-
-@record
-class SplitReduction(LaneBlocks):
-    """A reduction of few units is cut along the outermost axis of the first pass.
-
-    Each part is folded into scratch memory; then the parts are combined in order.
-
-    Attributes:
-        length: positions of a part along the axis.
-        count: number of parts.
-        rows: how many positions all units of a part fold before the next ones; 0: each unit folds
-            the whole part.
-        runs: runs of positions that a part is cut into, which are read in turn, block by block;
-            each has lanes of its own (`kernel.schedule.splits`).
-        fold: the kernel that combines the parts, if all reductions by the same fold share it
-            (`splits.plain_fold`); None: the kernel at hand has code of its own for that.
-    """
-
-    name = "split reduction"
-
-    length: int | Dim
-    count: int | Dim
-    rows: int = 0
-    runs: int = 1
-    fold: LoopKernel | None = None
-
-
-@record
-class StagedUpdates:
-    """Updates in order, whose indices and values are computed in lanes before they are made.
-
-    Attributes:
-        count: updates that are computed together.
-        row: the grid axis that the lanes of each update run along; None: updates of one element.
-        recomputes: whether each update computes its index and value again, and only whether it
-            counts comes from the lanes.
-        index_bits: bits of the integers that hold the indices.
-    """
-
-    name = "staged updates"
-
-    count: int
-    row: Axis | None
-    recomputes: bool
-    index_bits: int
-
-    @property
-    def unroll(self) -> int:
-        """Updates of a round of the loop that makes them one by one."""
-        return UNROLL if self.row is None else UNROLL_ROWS
-
-
-@record
-class JoinedRows(LaneBlocks):
-    """Rows are folded along themselves; then the lanes of a block of rows are joined at once.
-
-    Attributes:
-        axis: the grid axis whose points are rows (`kernel.schedule.row_folds`).
-    """
-
-    name = "joined rows"
-
-    axis: Axis
-
-
-@record
-class GatheredRows(LaneBlocks):
-    """Lanes run along short rows whose gather indices are computed ahead for a block of rows."""
-
-    name = "gathered rows"
-
-
-@record
-class TransposedRows:
-    """Short rows are read whole and transposed in registers, to be folded in lanes of rows.
-
-    Attributes:
-        lanes: rows of a block (`kernel.schedule.row_folds`).
-        width: elements that are read of each.
-        loads: the loads that are transposed.
-    """
-
-    name = "transposed rows"
-
-    lanes: int
-    width: int
-    loads: tuple[Expr, ...]
-
-
-Strategy = (
-    InLanes
-    | Pieces
-    | RowNest
-    | SquareTiles
-    | SplitReduction
-    | StagedUpdates
-    | JoinedRows
-    | GatheredRows
-    | TransposedRows
-)
-"""What is special about the loops of a kernel."""
+    def constraints(self, kernel: LoopKernel, schedule: LoopSchedule) -> Constraints:
+        """As in `LoopStrategy`."""
+        in_grid = schedule.vector_axis is not None
+        stores = [kernel.stores] if in_grid else [item.stores for item in kernel.passes]
+        is_for_each = len(self.peeled) in (0, len(stores))
+        yield is_for_each, f"lanes: {len(self.peeled)} passes of {len(stores)} are peeled or not"
+        do_store = all(made or not item for item, made in zip(self.peeled, stores, strict=False))
+        yield do_store, "lanes: a pass is peeled that stores nothing"
 
 
 class Effort(Enum):
@@ -254,7 +208,7 @@ class LoopSchedule:
     units: int | Dim
     grain: int | Dim
     chunks: int | Dim
-    strategy: Strategy = InLanes()
+    strategy: LoopStrategy = InLanes()
     large_buffers: frozenset[int] = frozenset()
     effort: Effort = Effort.FULL
     masks_all_blocks: bool = False
@@ -270,40 +224,20 @@ class LoopSchedule:
         return isinstance(self.strategy, LaneBlocks) and self.strategy.unrolls_passes
 
     @property
-    def kernels(self) -> Iterator[LoopKernel]:
+    def kernels(self) -> Iterable[LoopKernel]:
         """The kernels that the strategy made of the scheduled one: pieces, the fold of parts."""
-        if isinstance(self.strategy, Pieces):
-            yield from (loop.kernel for loop in self.strategy.loops)
-        elif isinstance(self.strategy, SplitReduction) and self.strategy.fold is not None:
-            yield self.strategy.fold
+        return self.strategy.kernels
 
     def block_along(self, axis: Axis) -> int | Dim:
         """Return how many positions of an axis that is cut into blocks a unit has."""
-        if isinstance(self.strategy, SquareTiles) and axis == self.strategy.axis:
-            return self.strategy.rows
-        return self.block
+        return self.strategy.block_along(axis, self.block)
 
     @property
     def blocked_axes(self) -> tuple[Axis, ...]:
         """The axes whose positions are dealt out in blocks, and by lanes."""
         own = () if self.vector_axis is None else (self.vector_axis,)
-        if isinstance(self.strategy, SquareTiles | JoinedRows):
-            return (*own, self.strategy.axis)
-        return own
+        return own + self.strategy.own_blocks
 
-
-UnitAxes = tuple[tuple[Axis, ...], tuple[Axis, ...]]
-"""The axes that units are made of, and those of them that a unit has a block of."""
-
-
-def unit_axes(kernel: LoopKernel, schedule: LoopSchedule) -> UnitAxes:
-    """Return the axes of units, which count those that are cut into blocks last, in this order."""
-    strategy, grid = schedule.strategy, kernel.grid
-    if isinstance(strategy, RowNest):
-        inner = {*strategy.axes[1:], schedule.vector_axis}
-        return tuple(axis for axis in grid if axis not in inner), strategy.axes[:1]
-    if isinstance(strategy, GatheredRows):
-        return grid[:-1], (grid[-2],)
-    if isinstance(strategy, StagedUpdates) and strategy.row is not None:
-        grid = tuple(axis for axis in grid if axis != strategy.row)
-    return grid, schedule.blocked_axes[::-1]
+    def unit_axes(self, kernel: LoopKernel) -> UnitAxes:
+        """Return the axes of units, which count those that are cut into blocks last."""
+        return self.strategy.unit_axes(kernel.grid, self)

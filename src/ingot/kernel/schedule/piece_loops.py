@@ -19,7 +19,8 @@ elements are copied as they are in memory, so every bit stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
 from ingot.hlo.dim import Dim
@@ -33,6 +34,7 @@ from ingot.kernel.passes.short_rows import join_short_rows, lanes_of_rows
 from ingot.kernel.passes.split_axes import split_axes
 from ingot.kernel.passes.unmask_loads import unmask_loads
 from ingot.kernel.rewrite import AxisSubstitution
+from ingot.kernel.schedule.loop_schedule import Constraints, LaneBlocks, LoopSchedule
 from ingot.kernel.schedule.pieces import Cut
 from ingot.support.records import record, replace
 
@@ -100,6 +102,48 @@ class Band:
 
     ranges: tuple[Range, ...]
     loops: tuple[PieceLoop, ...]
+
+
+@record
+class Pieces(LaneBlocks):
+    """Axes are cut where masks change, and each piece has loops of its own without them.
+
+    Attributes:
+        cuts: the axes and where they are cut (`kernel.schedule.pieces`), the vector axis last.
+        bands: the kernels of the pieces (`kernel.schedule.piece_loops`).
+    """
+
+    name = "pieces"
+    is_generic = False
+
+    cuts: tuple[Cut, ...]
+    bands: tuple[Band, ...]
+
+    @property
+    def loops(self) -> Iterator[PieceLoop]:
+        """The loops of all pieces, band by band."""
+        return (loop for band in self.bands for loop in band.loops)
+
+    @property
+    def kernels(self) -> Iterable[LoopKernel]:
+        """As in `LoopStrategy`."""
+        return (loop.kernel for loop in self.loops)
+
+    def constraints(self, kernel: LoopKernel, schedule: LoopSchedule) -> Constraints:
+        """As in `LoopStrategy`."""
+        axes = [cut.axis for cut in self.cuts]
+        is_last = axes[-1:] == [schedule.vector_axis]
+        yield is_last, "pieces: the last cut is not along the vector axis"
+        yield set(axes) <= set(kernel.grid), "pieces: a cut is along no axis of the grid"
+        bands = math.prod(len(cut.positions) + 1 for cut in self.cuts[:-1])
+        yield len(self.bands) == bands, "pieces: not each combination of ranges is a band"
+        for band in self.bands:
+            total: int | Dim = 0
+            for loop in band.loops:
+                first = loop.first
+                yield first == total, f"pieces: one begins at {first}, not where the last one ends"
+                total = total + loop.length
+            yield total == axes[-1].extent, f"pieces: they are {total} long together"
 
 
 def bands_of(

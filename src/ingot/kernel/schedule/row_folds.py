@@ -28,6 +28,9 @@ read outside of the array.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Self
+
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, round_up
 from ingot.hlo.dtype import PRED
@@ -35,8 +38,15 @@ from ingot.kernel.analysis.lane_counts import LANE_BITS, LONG_ROW, starts_from_i
 from ingot.kernel.expr import Expr, is_expensive, loads_of, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Pass
-from ingot.kernel.schedule.loop_schedule import TransposedRows
+from ingot.kernel.schedule.loop_schedule import (
+    Constraints,
+    LaneBlocks,
+    LoopSchedule,
+    LoopStrategy,
+    Sizes,
+)
 from ingot.llvm.machine_model import L1_WAYS, L2_BYTES, Vectors
+from ingot.support.records import record, replace
 
 LONGEST_ROW = 512
 """Elements of a row beside which joining its lanes is little work."""
@@ -50,6 +60,80 @@ LEAST_BLOCKS = 4
 """Blocks of rows at least: parts of one are wasted."""
 
 NO_ROWS = "it does not fold rows in lanes"
+
+
+@record
+class JoinedRows(LaneBlocks):
+    """Rows are folded along themselves; then the lanes of a block of rows are joined at once.
+
+    Attributes:
+        axis: the grid axis whose points are rows (`kernel.schedule.row_folds`).
+    """
+
+    name = "joined rows"
+    has_whole_blocks = True
+
+    axis: Axis
+
+    @property
+    def own_blocks(self) -> tuple[Axis, ...]:
+        """As in `LoopStrategy`."""
+        return (self.axis,)
+
+    def words(self) -> Sequence[str]:
+        """As in `LoopStrategy`."""
+        return ["rows"]
+
+    def generalized(self, sizes: Sizes, part_lanes: int) -> Self:
+        """As in `LoopStrategy`."""
+        return replace(self, axis=sizes.axis_of(self.axis), ahead=sizes.ahead(self.ahead))
+
+    def constraints(self, kernel: LoopKernel, schedule: LoopSchedule) -> Constraints:
+        """As in `LoopStrategy`."""
+        axis, is_along = self.axis, schedule.vector_axis is None
+        yield is_along, "joined: lanes run along an axis of the grid, not along rows"
+        yield axis in kernel.grid, f"joined: {axis.name} is no axis of the grid"
+        yield bool(kernel.passes[0].reductions), "joined: nothing is folded"
+
+
+@record
+class TransposedRows(LoopStrategy):
+    """Short rows are read whole and transposed in registers, to be folded in lanes of rows.
+
+    Attributes:
+        lanes: rows of a block (`kernel.schedule.row_folds`).
+        width: elements that are read of each.
+        loads: the loads that are transposed.
+    """
+
+    name = "transposed rows"
+
+    lanes: int
+    width: int
+    loads: tuple[Expr, ...]
+
+    @property
+    def early_loads(self) -> Iterable[Expr]:
+        """As in `LoopStrategy`."""
+        return self.loads
+
+    def words(self) -> Sequence[str]:
+        """As in `LoopStrategy`."""
+        return [f"transposed{self.width}"]
+
+    def generalized(self, sizes: Sizes, part_lanes: int) -> Self:
+        """As in `LoopStrategy`."""
+        return replace(self, loads=sizes.exprs(self.loads))
+
+    def constraints(self, kernel: LoopKernel, schedule: LoopSchedule) -> Constraints:
+        """As in `LoopStrategy`."""
+        is_last = kernel.grid[-1:] == (schedule.vector_axis,)
+        yield is_last, "transposed: rows are not along the last axis"
+        has_lanes = set(schedule.lanes) <= {self.lanes}
+        yield has_lanes, "transposed: lanes are not the rows of a block"
+        extents = [axis.extent for item in kernel.passes for axis in item.axes]
+        fits = all(isinstance(each, int) and each <= self.width for each in extents)
+        yield fits, "transposed: a row is longer than what is read of it"
 
 
 def rows_together(kernel: LoopKernel, lanes: int, rows: int) -> Axis | str:

@@ -10,15 +10,79 @@ Invariant: every element's updates happen in the order of the grid.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ingot.kernel.analysis.gathers import bits_of_index
 from ingot.kernel.expr import walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel, Store
-from ingot.kernel.schedule.loop_schedule import StagedUpdates
+from ingot.kernel.schedule.loop_schedule import (
+    INDEX_BITS,
+    Constraints,
+    LoopSchedule,
+    LoopStrategy,
+    UnitAxes,
+)
+from ingot.support.records import record
 
 LEAST_STAGED, MOST_STAGED = 8, 32
 """Updates that are computed together, of elements or rows: enough for vectors to gain, few enough
 for the stack."""
+
+
+UNROLL, UNROLL_ROWS = 8, 4
+"""Updates of single elements, and of rows, in a round of a loop without branches."""
+
+UNROLL_HELD = 4
+"""Updates in a round of the loop that holds an element while the index stays: they branch, and
+depend on each other."""
+
+MOSTLY = 3, 4
+"""Share of a block's indices that must equal the one before for elements to be held in registers: a
+mispredicted branch costs as much as a few round trips through memory."""
+
+
+@record
+class StagedUpdates(LoopStrategy):
+    """Updates in order, whose indices and values are computed in lanes before they are made.
+
+    Attributes:
+        count: updates that are computed together.
+        row: the grid axis that the lanes of each update run along; None: updates of one element.
+        recomputes: whether each update computes its index and value again, and only whether it
+            counts comes from the lanes.
+        index_bits: bits of the integers that hold the indices.
+    """
+
+    name = "staged updates"
+
+    count: int
+    row: Axis | None
+    recomputes: bool
+    index_bits: int
+
+    @property
+    def unroll(self) -> int:
+        """Updates of a round of the loop that makes them one by one."""
+        return UNROLL if self.row is None else UNROLL_ROWS
+
+    def unit_axes(self, grid: tuple[Axis, ...], schedule: LoopSchedule) -> UnitAxes:
+        """As in `LoopStrategy`."""
+        return tuple(axis for axis in grid if axis != self.row), schedule.blocked_axes[::-1]
+
+    def words(self) -> Sequence[str]:
+        """As in `LoopStrategy`."""
+        return [f"staged{self.count}", *["again"] * self.recomputes, f"indices{self.index_bits}"]
+
+    def constraints(self, kernel: LoopKernel, schedule: LoopSchedule) -> Constraints:
+        """As in `LoopStrategy`."""
+        count, rounds = self.count, (self.unroll, UNROLL_HELD)
+        yield kernel.serial, "staged: updates are not made in order"
+        has_integers = count >= 1 and self.index_bits in INDEX_BITS
+        yield has_integers, "staged: no updates, or no integers for their indices"
+        is_whole = all(count % each == 0 for each in rounds)
+        yield is_whole, "staged: updates are not whole rounds of a loop"
+        yield self.row in (None, kernel.grid[-1]), "staged: rows are not along the last axis"
 
 
 def lanes_may_meet(kernel: LoopKernel, axis: Axis) -> bool:

@@ -6,6 +6,9 @@ The cut depends on sizes alone, so results do not depend on the number of thread
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Self
+
 from ingot.hlo import dim
 from ingot.hlo.dim import Dim, ceil_div, round_up
 from ingot.kernel.analysis.lane_counts import folds_lanes
@@ -13,12 +16,14 @@ from ingot.kernel.analysis.work import LARGE_SHARE, pass_work, share_of, weight
 from ingot.kernel.expr import Access, is_expensive, make, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, Buffer, LoopKernel, Pass
-from ingot.kernel.schedule.loop_schedule import SplitReduction
-from ingot.llvm.machine_model import LINE_BYTES
-from ingot.support.records import replace
-
-ENOUGH_UNITS = 16
-"""Kernels of as many units are shared out as they are."""
+from ingot.kernel.schedule.loop_schedule import (
+    Constraints,
+    LaneBlocks,
+    LoopSchedule,
+    Sizes,
+)
+from ingot.llvm.machine_model import ENOUGH_UNITS, LINE_BYTES
+from ingot.support.records import record, replace
 
 MAX_SPLITS = 256
 """Parts at most."""
@@ -34,6 +39,60 @@ bytes took 0.5 to 0.6 of the time, of what the L3 cache holds 0.9, dot products 
 
 WHOLE_LINES = LINE_BYTES
 """Lengths of parts of a single axis are multiples: whole lines of elements of every type."""
+
+
+@record
+class SplitReduction(LaneBlocks):
+    """A reduction of few units is cut along the outermost axis of the first pass.
+
+    Each part is folded into scratch memory; then the parts are combined in order.
+
+    Attributes:
+        length: positions of a part along the axis.
+        count: number of parts.
+        rows: how many positions all units of a part fold before the next ones; 0: each unit folds
+            the whole part.
+        runs: runs of positions that a part is cut into, which are read in turn, block by block;
+            each has lanes of its own (`kernel.schedule.splits`).
+        fold: the kernel that combines the parts, if all reductions by the same fold share it
+            (`splits.plain_fold`); None: the kernel at hand has code of its own for that.
+    """
+
+    name = "split reduction"
+
+    length: int | Dim
+    count: int | Dim
+    rows: int = 0
+    runs: int = 1
+    fold: LoopKernel | None = None
+
+    @property
+    def kernels(self) -> Iterable[LoopKernel]:
+        """As in `LoopStrategy`."""
+        return () if self.fold is None else (self.fold,)
+
+    def words(self) -> Sequence[str]:
+        """As in `LoopStrategy`."""
+        return [f"split{self.rows or ''}", *[f"runs{self.runs}"] * (self.runs > 1)]
+
+    def generalized(self, sizes: Sizes, part_lanes: int) -> Self:
+        """As in `LoopStrategy`."""
+        length = sizes.multiple("part_length", self.length, part_lanes)
+        count, ahead = sizes.multiple("parts", self.count, 1), sizes.ahead(self.ahead)
+        return replace(self, length=length, count=count, ahead=ahead, fold=None)
+
+    def constraints(self, kernel: LoopKernel, schedule: LoopSchedule) -> Constraints:
+        """As in `LoopStrategy`."""
+        first, *rest = kernel.passes
+        is_one = first.reductions and first.axes and not any(item.axes for item in rest)
+        yield bool(is_one), "split: it is not one reduction, with what follows it"
+        length, extent, rows = self.length, first.axes[0].extent, self.rows
+        parts = dim.maximum(dim.ceil_div(extent, length), 1)
+        yield parts == self.count, f"split: {self.count} parts of {length} are not {extent}"
+        is_whole = not rows or not isinstance(length, int) or length % rows == 0
+        yield is_whole, "split: a part is not whole rows"
+        yield not rows or self.runs <= 1, "split: rows and runs"
+        yield self.runs >= 1, "split: no runs"
 
 
 def split_of(kernel: LoopKernel, units: int | Dim, points: int, rows: int) -> SplitReduction | str:

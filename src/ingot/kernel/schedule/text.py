@@ -28,14 +28,9 @@ from ingot.kernel.analysis.gathers import Gather
 from ingot.kernel.analysis.work import IN_ORDER
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.schedule.loop_schedule import (
-    Effort,
-    LoopSchedule,
-    Pieces,
-    SplitReduction,
-    Strategy,
-    unit_axes,
-)
+from ingot.kernel.schedule.loop_schedule import Effort, LoopSchedule, LoopStrategy
+from ingot.kernel.schedule.piece_loops import Pieces
+from ingot.kernel.schedule.splits import SplitReduction
 from ingot.kernel.text import kernel_text
 
 
@@ -86,7 +81,7 @@ def _value(value: Any) -> str:
 
 
 def _loops(kernel: LoopKernel, schedule: LoopSchedule) -> Iterator[str]:
-    _, blocked = unit_axes(kernel, schedule)
+    _, blocked = schedule.unit_axes(kernel)
     yield f"chunk < {schedule.chunks}, each {schedule.grain} of {schedule.units} units"
     for axis in kernel.grid:
         text = f"grid {axis.name} < {axis.extent}"
@@ -114,7 +109,7 @@ def _attributes(schedule: LoopSchedule) -> Iterator[str]:
         yield "masks all blocks"
 
 
-def _kernels(strategy: Strategy) -> Iterator[str]:
+def _kernels(strategy: LoopStrategy) -> Iterator[str]:
     """Return the kernels that the strategy made of the scheduled one."""
     if isinstance(strategy, SplitReduction) and strategy.fold is not None:
         yield f"parts are folded by {kernel_text(strategy.fold).rstrip()}"

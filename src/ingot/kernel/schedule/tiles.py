@@ -9,13 +9,18 @@ such loads, and which.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Self
+
 from ingot.hlo import dim
+from ingot.hlo.dim import Dim
 from ingot.kernel.analysis.gathers import is_large_buffer
 from ingot.kernel.analysis.lane_counts import LANE_BITS
 from ingot.kernel.expr import Expr, loads_of, walk
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.schedule.loop_schedule import SquareTiles
+from ingot.kernel.schedule.loop_schedule import Constraints, LoopSchedule, LoopStrategy, Sizes
+from ingot.support.records import record, replace
 
 SIDE_TILES = 8
 """Tiles along each side of a block: whole cache lines and their neighbours at both ends."""
@@ -30,6 +35,63 @@ SHORTEST_SIDE = 8
 
 MAX_TILED_LOADS = 4
 """Loads that are transposed in one kernel; each has a tile on the stack."""
+
+
+@record
+class SquareTiles(LoopStrategy):
+    """Loads across the vector axis are read in square tiles, transposed in registers.
+
+    Both axes are cut into blocks (`kernel.schedule.tiles`).
+
+    Attributes:
+        axis: the grid axis that makes square tiles with the vector axis.
+        side: elements along both.
+        rows: positions of a unit along `axis`; the schedule's block is of the vector axis.
+        overlaps: whether the last tile along an axis begins sooner to be whole; what it computes
+            a second time is read from buffers that the kernel does not write.
+        loads: the loads that are transposed.
+    """
+
+    name = "square tiles"
+    has_whole_blocks = True
+
+    axis: Axis
+    side: int
+    rows: int
+    overlaps: bool
+    loads: tuple[Expr, ...]
+
+    @property
+    def early_loads(self) -> Iterable[Expr]:
+        """As in `LoopStrategy`."""
+        return self.loads
+
+    @property
+    def own_blocks(self) -> tuple[Axis, ...]:
+        """As in `LoopStrategy`."""
+        return (self.axis,)
+
+    def block_along(self, axis: Axis, block: int | Dim) -> int | Dim:
+        """As in `LoopStrategy`."""
+        return self.rows if axis == self.axis else block
+
+    def words(self) -> Sequence[str]:
+        """As in `LoopStrategy`."""
+        return [f"rows{self.rows}"] + ["overlaps"] * self.overlaps
+
+    def generalized(self, sizes: Sizes, part_lanes: int) -> Self:
+        """As in `LoopStrategy`."""
+        return replace(self, axis=sizes.axis_of(self.axis), loads=sizes.exprs(self.loads))
+
+    def constraints(self, kernel: LoopKernel, schedule: LoopSchedule) -> Constraints:
+        """As in `LoopStrategy`."""
+        axis, side, block = self.axis, self.side, schedule.block
+        is_other = axis in kernel.grid and axis != schedule.vector_axis
+        yield is_other, "tiles: both sides are along one axis, or along none of the grid"
+        is_vector = side.bit_count() == 1 and set(schedule.lanes) <= {side}
+        yield is_vector, "tiles: a side is not as long as a vector, a power of two"
+        is_whole = self.rows % side == 0 and (not isinstance(block, int) or block % side == 0)
+        yield is_whole, "tiles: a block is not whole tiles"
 
 
 def transposed_loads(exprs: tuple[Expr, ...], axis: str, tile: str) -> tuple[Expr, ...]:

@@ -21,7 +21,7 @@ from ingot.hlo.instruction import Instruction
 from ingot.hlo.interfaces import FusionClass, Trait, ops_with
 from ingot.hlo.opset.shaping import DimensionsAttributes, PadAttributes
 from ingot.hlo.opset.structural import ConstantAttributes
-from ingot.llvm.machine_model import L2_BYTES
+from ingot.llvm.machine_model import ENOUGH_UNITS, L2_BYTES
 from ingot.passes.fusion.groups import Group, Grouping, GroupKind
 from ingot.passes.fusion.kept_apart import breaks_strides, copies_more, folds_window
 from ingot.passes.fusion.products import (
@@ -70,9 +70,6 @@ MAX_MOVES = 48
 
 MAX_PARTS = 64
 """Operands of a concatenation at most; wider ones are split (`wide_concatenates`)."""
-
-SMALL_GRID = 16
-"""Grids below this leave threads idle: a whole-array reduction is not fused with large users."""
 
 SMALL_WORK = 32_768
 """Elements below which idle threads do not matter."""
@@ -337,7 +334,7 @@ def _why_not_reduce(producer: Instruction, group: Group, frame: Frame | None) ->
     if reason:
         return reason
     rows = product(group.frames.extents[axis] for axis in outer)
-    if isinstance(rows, int) and rows < SMALL_GRID and not _is_small(group.points):
+    if isinstance(rows, int) and rows < ENOUGH_UNITS and not _is_small(group.points):
         return f"only {rows} rows: too few to share between threads"
     return ""
 
@@ -399,7 +396,7 @@ def _why_not_long_rows(producer: Instruction, group: Group) -> str:
     times as long on one (Sapphire Rapids, 2026-12-01).
     """
     rows, operand = group.points, producer.operands[0].shape
-    if not isinstance(rows, int) or not isinstance(operand.size, int) or rows >= SMALL_GRID:
+    if not isinstance(rows, int) or not isinstance(operand.size, int) or rows >= ENOUGH_UNITS:
         return ""
     is_kept = rows > 1 and operand.size * operand.dtype.bits <= 2 * 8 * L2_BYTES * rows
     if is_kept or _is_small(operand.size) or not _feeds_reduction(producer, group):

@@ -115,14 +115,7 @@ class Packer:
         """Run `body` for each packed element along k."""
         self.f.for_range(k.count, body)
 
-    def panels(
-        self,
-        operand: Expr,
-        buffer: Value,
-        n: Span,
-        k: Span,
-        layout: Panels,
-    ) -> None:
+    def panels(self, operand: Expr, buffer: Value, n: Span, k: Span, layout: Panels) -> None:
         """Pack columns of the rhs.
 
         Element (k, j) goes to `buffer[(j // columns * depth + k) * columns + j % columns]`.

@@ -21,7 +21,7 @@ from ingot.emit.loop.gather_indices import carrying_nothing, index_type, load_in
 from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.kernel.analysis.gathers import Gather
 from ingot.kernel.ir import Axis
-from ingot.kernel.schedule.loop_schedule import RowNest
+from ingot.kernel.schedule.short_rows import RowNest
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import Type
 from ingot.llvm.values import Value

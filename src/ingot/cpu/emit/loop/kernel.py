@@ -21,26 +21,19 @@ from ingot.emit.loop.body import LoopEmitter
 from ingot.emit.values.types import memory_type
 from ingot.emit.values.values import ValueEmitter
 from ingot.kernel.ir import LoopKernel
-from ingot.kernel.schedule.loop_schedule import (
-    Effort,
-    GatheredRows,
-    InLanes,
-    JoinedRows,
-    LoopSchedule,
-    Pieces,
-    RowNest,
-    SplitReduction,
-    SquareTiles,
-    StagedUpdates,
-    Strategy,
-    TransposedRows,
-)
+from ingot.kernel.schedule.loop_schedule import Effort, InLanes, LoopSchedule, LoopStrategy
+from ingot.kernel.schedule.piece_loops import Pieces
+from ingot.kernel.schedule.row_folds import JoinedRows, TransposedRows
+from ingot.kernel.schedule.serial import StagedUpdates
+from ingot.kernel.schedule.short_rows import GatheredRows, RowNest
+from ingot.kernel.schedule.splits import SplitReduction
+from ingot.kernel.schedule.tiles import SquareTiles
 from ingot.llvm import types as lt
 from ingot.llvm.builder import ModuleBuilder
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.values import Value
 
-EMITTERS: Mapping[type[Strategy], type[LoopEmitter]] = {
+EMITTERS: Mapping[type[LoopStrategy], type[LoopEmitter]] = {
     InLanes: LoopEmitter,
     Pieces: PieceEmitter,
     SquareTiles: TiledLoopEmitter,

@@ -15,8 +15,7 @@ from ingot.emit.loop.gather_indices import carrying_nothing
 from ingot.emit.values.indices import IndexValue
 from ingot.kernel.analysis.ranges import Range
 from ingot.kernel.ir import Axis, LoopKernel
-from ingot.kernel.schedule.loop_schedule import Pieces
-from ingot.kernel.schedule.piece_loops import Band, PieceLoop
+from ingot.kernel.schedule.piece_loops import Band, PieceLoop, Pieces
 
 
 class PieceEmitter(LoopEmitter):

@@ -23,7 +23,7 @@ from ingot.emit.values.squares import transpose
 from ingot.emit.values.types import memory_type, widen
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import Axis, Pass
-from ingot.kernel.schedule.loop_schedule import JoinedRows, TransposedRows
+from ingot.kernel.schedule.row_folds import JoinedRows, TransposedRows
 from ingot.llvm import types as lt
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import Type, vector

@@ -18,7 +18,8 @@ from ingot.emit.values.types import accumulator_type
 from ingot.emit.values.values import ValueEmitter
 from ingot.hlo.dim import Dim
 from ingot.kernel.ir import Axis, LoopKernel, Pass
-from ingot.kernel.schedule.loop_schedule import Effort, InLanes, LoopSchedule, SplitReduction
+from ingot.kernel.schedule.loop_schedule import Effort, InLanes, LoopSchedule
+from ingot.kernel.schedule.splits import SplitReduction
 from ingot.kernel.text import fingerprint
 from ingot.llvm import types as lt
 from ingot.llvm.builder import FunctionBuilder, ModuleBuilder

@@ -23,7 +23,7 @@ from ingot.emit.values.indices import IndexValue, Lanes
 from ingot.emit.values.types import memory_type, narrow, widen
 from ingot.emit.values.values import combine
 from ingot.kernel.ir import Axis, Store
-from ingot.kernel.schedule.loop_schedule import MOSTLY, UNROLL_HELD, StagedUpdates
+from ingot.kernel.schedule.serial import MOSTLY, UNROLL_HELD, StagedUpdates
 from ingot.llvm import types as lt
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import Type, vector

@@ -18,7 +18,7 @@ from ingot.emit.values.values import ValueEmitter
 from ingot.kernel.expr import Expr
 from ingot.kernel.index_math import coefficient
 from ingot.kernel.ir import Axis
-from ingot.kernel.schedule.loop_schedule import SquareTiles
+from ingot.kernel.schedule.tiles import SquareTiles
 from ingot.llvm.machine_model import LINE_BYTES
 from ingot.llvm.types import Type, vector
 from ingot.llvm.values import Value

@@ -128,14 +128,7 @@ class _Packing:
 class _RowsTwice(Packer):
     """Packs each row of the rhs twice; rows of the lhs as they are."""
 
-    def panels(
-        self,
-        operand: Expr,
-        buffer: Value,
-        n: Span,
-        k: Span,
-        layout: Panels,
-    ) -> None:
+    def panels(self, operand: Expr, buffer: Value, n: Span, k: Span, layout: Panels) -> None:
         """Pack as `Packer.panels` does, with rows `2 k` and `2 k + 1` for each k."""
         f, emitter = self.f, self.emitter
         lanes, columns, depth = self.lanes, layout.columns, layout.depth
