@@ -73,6 +73,8 @@ CASES = [
     (70, 333, 1111, 0, False, False),
     (300, 611, 517, 0, False, False),
     (83, 130, 2100, 2, False, False),
+    # few row blocks read long rows of the rhs in short pieces of k
+    (45, 1008, 1043, 0, False, False),
     # so they are where the rhs could be read in place
     (101, 10, 1024, 0, False, False),
     (17, 13, 2048, 0, False, False),
@@ -420,6 +422,24 @@ def test_sums_wait_where_units_share_rows_of_the_result(m, n, k, waits):
     assert found is not None
     assert (found.value("copied_row") > 0) == waits
     assert found.value("out_row") == (found.value("n_block") if waits else n)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "blocks"),
+    [
+        (32, 768, 3072, (384, 160)),
+        (64, 1024, 1040, (512, 128)),
+        (45, 1008, 1043, (512, 128)),
+        (64, 768, 768, None),  # a rhs that the L2 cache nearly holds
+        (64, 1001, 1100, None),  # its rows begin within cache lines
+        (96, 3072, 768, None),  # more sums than the L2 cache keeps
+    ],
+)
+def test_few_row_blocks_read_long_rows_of_the_rhs(m, n, k, blocks):
+    found = plan(m, n, k, WIDE)
+    assert found is not None
+    chosen = (found.value("n_block"), found.value("k_block"))
+    assert (chosen == blocks) if blocks else (chosen[0] < n // 2)
 
 
 @pytest.mark.parametrize("n", [512, 1024, 4096, 11008])

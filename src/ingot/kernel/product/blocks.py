@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from ingot.hlo.dim import ceil_div, round_up
 from ingot.kernel.contraction.register_block import EvenBlocks
-from ingot.kernel.contraction.schedule import ContractionSchedule
+from ingot.kernel.contraction.schedule import PACK_BYTES, ContractionSchedule
+from ingot.kernel.contraction.unit_blocks import TILE_BYTES
 from ingot.kernel.product.operands import PlainOperands
 from ingot.kernel.product.variant import ProductVariant
-from ingot.llvm.machine_model import L2_BYTES
-from ingot.support.records import record
+from ingot.llvm.machine_model import L2_BYTES, LINE_BYTES
+from ingot.support.records import record, replace
 
 MIN_ROWS_AHEAD = 64
 """Crowded rows from which on the rhs is packed ahead. Against packing it by units 64x768x3072
@@ -47,6 +48,17 @@ written whole."""
 
 UNITS_AHEAD = 8
 """Units of such a product at least, if it has enough rows or columns."""
+
+LONG_ROWS_BLOCKS, LONG_ROWS_BYTES, LONG_ROWS_SUMS, LEAST_PIECE = 3, 4 * L2_BYTES, L2_BYTES // 2, 32
+"""Row blocks and bytes of the rhs at least, and bytes of the sums at most, of products whose units
+are half of the columns, in pieces of k of `LEAST_PIECE` at least. A unit that packs one panel over
+all of k reads two lines of each page, and comes back to it for the next panel. Against that
+32x1024x1024 took 0.83 of the time, 32x2048x512 0.83, 32x3072x768 0.84, 32x768x3072 0.87,
+32x1024x4096 0.67 to 0.9, 32x4096x1024 0.81, 64x3072x768 0.87, 64x4096x1024 0.85, 96x3072x768 0.9,
+96x4096x1024 1.0; of two threads 0.81 to 0.95. Of more sums 96x768x3072 took 0.99 to 1.09, of rows
+that begin within lines 64x1100x1001 1.09, of two row blocks 28x3072x768 1.0, of smaller matrices
+64x768x768 1.04 (sizes m x k x n, three or four matrices in turn, Sapphire Rapids, one thread,
+2026-12-01)."""
 
 PACK_COLUMNS, PACK_ROWS = 128, 128
 """Columns of the rhs that one chunk packs ahead, and rows of an lhs that is dense along k. A chunk
@@ -104,6 +116,34 @@ def scheduled_blocks(
     column_units = ceil_div(given.sizes[1], schedule.n_block)
     units = batch * row_units * column_units
     return Blocks(unit_row_blocks, schedule.n_block, row_units, column_units, units, schedule.grain)
+
+
+def in_long_rows(
+    schedule: ContractionSchedule, given: PlainOperands, even: EvenBlocks, *, waits: bool
+) -> ContractionSchedule:
+    """Return the schedule with units that read long rows of the rhs, if rows of the lhs are few.
+
+    Args:
+        schedule: of a product whose units pack the rhs as they multiply it.
+        given: the product.
+        even: the register blocks that the rows are cut into.
+        waits: whether sums of several pieces of k wait for an epilogue.
+    """
+    m, n, k = given.sizes
+    cell = given.cell.bytes
+    is_large = n * k * cell >= LONG_ROWS_BYTES and given.kernel.batch.extent == 1
+    are_few = even.row_blocks >= LONG_ROWS_BLOCKS and m * n * cell <= LONG_ROWS_SUMS
+    has_all_rows = schedule.m_block >= m
+    if not (is_large and are_few and has_all_rows) or n * cell % LINE_BYTES:
+        return schedule
+    cells = PACK_BYTES // cell
+    most = min(cells // LEAST_PIECE, TILE_BYTES // (m * cell) if waits else n)
+    units = round_up(ceil_div(n, max(most, even.columns)), 2)
+    columns = round_up(ceil_div(n, units), even.columns)
+    piece = max(LEAST_PIECE, cells // columns // even.lanes * even.lanes)
+    if columns <= schedule.n_block:
+        return schedule
+    return replace(schedule, n_block=columns, k_block=min(piece, schedule.k_block or k))
 
 
 @record

@@ -36,11 +36,7 @@ from ingot.kernel.contraction.unit_blocks import TILE_BYTES
 from ingot.kernel.driver_parameters import DriverParameters
 from ingot.kernel.expr import Expr
 from ingot.kernel.ir import ContractionKernel
-from ingot.kernel.product.blocks import (
-    Blocks,
-    blocks_ahead,
-    scheduled_blocks,
-)
+from ingot.kernel.product.blocks import Blocks, blocks_ahead, in_long_rows, scheduled_blocks
 from ingot.kernel.product.operands import PlainOperands, plain_operands, result_steps
 from ingot.kernel.product.tiles import suits_tiles, tile_blocks
 from ingot.kernel.product.variant import MIN_WORD_LANES, ProductNumbers, ProductVariant
@@ -103,6 +99,8 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
     sums = _sums(given.kernel)
     if sums is not None and _is_small(given, variant, even):
         variant = _for_size(variant, given.sizes)
+    if variant.packs_first and not variant.ahead:
+        schedule = in_long_rows(schedule, given, even, waits=sums is None)
     division = _Division(given, even, schedule.k_block or given.sizes[2], variant)
     if variant.ahead:
         blocks = division.blocks_ahead(has_epilogue=sums is None)
