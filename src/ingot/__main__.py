@@ -16,17 +16,19 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from ingot.support.versions import VERSION
 from ingot.tools import COMMANDS
 from ingot.tools.script_runner import run_program
 
-USAGE = """usage: python -m ingot PROGRAM.py [ARGUMENT...]
-       python -m ingot -m MODULE [ARGUMENT...]
-       python -m ingot COMMAND [OPTION...] [ARGUMENT...]
-       python -m ingot --version
+USAGE = """usage: ingot PROGRAM.py [ARGUMENT...]
+       ingot -m MODULE [ARGUMENT...]
+       ingot COMMAND [OPTION...] [ARGUMENT...]
+       ingot --version
 
 Run a Python program; Ingot compiles what it marks with jit_compile=True.
+`python -m ingot` is the same command.
 Or work on HLO modules; `ingot COMMAND --help` says how:"""
 
 
@@ -59,13 +61,20 @@ def usage() -> str:
     return "\n".join([USAGE, *(f"  {name:10} {text}" for name, text in COMMANDS.items())])
 
 
+def _print_usage(file: TextIO) -> None:
+    try:
+        print(usage(), file=file, flush=True)
+    except BrokenPipeError:  # `ingot --help | head`: Python would complain once more as it ends.
+        sys.stderr.close()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program that `arguments` (default: the command line) name; return the status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     is_module = given[:1] == ["-m"]
     given = given[is_module:]
     if not given or given[0] in ("-h", "--help"):
-        print(usage(), file=sys.stdout if given else sys.stderr)
+        _print_usage(sys.stdout if given else sys.stderr)
         return 0 if given else 2
     if not is_module and given[0] == "--version":
         print(f"ingot {VERSION}")

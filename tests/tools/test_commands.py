@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -305,6 +306,16 @@ def test_unknown_names_have_hints(
 
 def test_usage_names_every_command() -> None:
     assert all(f"  {name}" in usage() for name in COMMANDS)
+
+
+def test_usage_ends_quietly_where_nobody_reads_it() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "ingot", "--help"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert done.returncode == 0
+    assert not done.stderr
 
 
 def test_both_spellings_of_flags() -> None:

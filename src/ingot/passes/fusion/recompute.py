@@ -45,9 +45,9 @@ kernel of its own: for 8000x28 elements an exponential in theirs took 2.3 to 3.5
 
 LEAST_INDICES = 1024
 """Positions of gathers from which on they are computed before, not for each of their rows.
-`grid_sample` to the nearest element and with cubics then took 0.65 of the time for images of 64x64
-with 16 channels and of 128x128 with 64, with linear weights 0.98 and 0.78 (AVX-512, one thread,
-2026-12-01)."""
+`grid_sample` of images of 64x64 with 16 channels then took 0.83 of the time to the nearest element,
+0.98 with linear weights and 0.61 with cubics; of 128x128 with 64 channels 0.66, 0.78 and 0.67
+(AVX-512, one thread, 2026-12-01)."""
 
 MAX_DEPTH = 16
 """Ops between a reduction and its user, at most."""

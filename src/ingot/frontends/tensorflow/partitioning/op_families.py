@@ -31,7 +31,7 @@ FAMILIES = {
     "array_ops.shaping": """
         BroadcastArgs BroadcastGradientArgs BroadcastTo Concat ConcatOffset ConcatV2 Const
         DebugIdentityV2 DebugIdentityV3 DeviceIndex Empty EnsureShape ExpandDims Fill
-        Identity IdentityN LinSpace NoOp OnesLike Pack PlaceholderWithDefault
+        Identity IdentityN LinSpace NoOp OnesLike Pack ParallelConcat PlaceholderWithDefault
         PreventGradient Range Rank Reshape Reverse ReverseV2 Roll Shape ShapeN Size Snapshot
         Split SplitV Squeeze StopGradient Tile Transpose Unpack ZerosLike
     """,

@@ -440,6 +440,7 @@ RULES: dict[str, Rule] = {
     "NoOp": lambda op: (),
     "OnesLike": _like(1),
     "Pack": _pack,
+    "ParallelConcat": lambda op: _concat(op, op.tensors(), 0),
     "Range": _range,
     "Rank": _rank,
     "Reshape": _reshape,
