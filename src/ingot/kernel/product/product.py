@@ -109,6 +109,8 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
     values = division.parameters(blocks, sums) | {"rhs_step": rhs_step}
     rest = given.sizes[1] % variant.columns
     heights = () if variant.rows else (even.low, even.rows)
+    # The one unit of all rows begins with a tall block, which packs.
+    packing = heights[1:] * 2 if blocks.row_units == 1 else heights
     return Product(
         tuple(values[name] for name in Product.NAMES),
         variant,
@@ -120,7 +122,7 @@ def plain_product(kernel: ContractionKernel, vectors: Vectors) -> Product | str:
             variant.block(rows, columns, packs=packs)
             for packs in (False, variant.packs_first)
             for columns in (variant.columns, rest or variant.columns)
-            for rows in heights
+            for rows in (packing if packs else heights)
         ),
     )
 
