@@ -164,16 +164,17 @@ class _Change:
 
 
 _STATE = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
+_VALUES = (*_STATE, OutputKind.USER_INPUT_MUTATION, OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)
+"""Outputs that a module can give; the others are tokens of effects, and gradients."""
 
 
 def _changes(program: Any) -> list[_Change]:
     """Return the writes of a program, which are its first outputs."""
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     state = {item.target: item.arg.name for item in program.graph_signature.input_specs}
+    outputs = zip(program.graph_signature.output_specs, _results(program.graph), strict=True)
     found: list[_Change] = []
-    for output, value in zip(
-        program.graph_signature.output_specs, _results(program.graph), strict=True
-    ):
+    for output, value in outputs:
         if output.kind in _STATE:
             tensor = placeholders[state[output.target]]
             found.append(_Change(output.target, tensor, value, True))
@@ -188,7 +189,7 @@ def _require_values(program: Any) -> None:
         if output.kind is OutputKind.TOKEN:
             effect = next(node for node in program.graph.nodes if _has_token(node))
             raise _refusal(effect, "it has effects")
-        if output.kind in (OutputKind.GRADIENT_TO_PARAMETER, OutputKind.GRADIENT_TO_USER_INPUT):
+        if output.kind not in _VALUES:
             raise UnsupportedError(
                 f"the exported program gives the gradient of '{output.target}'",
                 code="INGOT0374",
